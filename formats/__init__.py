@@ -70,10 +70,10 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         from importlib import import_module
 
-        found = getattr(import_module(f"formats.{_MODULES[name]}"), name)
-        if hasattr(found, "__code__"):
-            import_module("formats.signatures").with_options(found)
-        return globals().setdefault(name, found)
+        public = getattr(import_module(f"formats.{_MODULES[name]}"), name)
+        if hasattr(public, "__code__"):
+            import_module("formats.signatures").with_options(public)
+        return globals().setdefault(name, public)
     raise AttributeError(f"module 'formats' has no attribute {name!r}")
 
 

@@ -44,7 +44,7 @@ FORMAT_KEYWORDS = {
 }
 
 
-class Kind(NamedTuple):
+class OptionKind(NamedTuple):
     """The kind of the values of an option.
 
     `words` describe them, after "must be". `checked` returns the value as code uses it, and raises ValueError or
@@ -91,7 +91,7 @@ class Flag(NamedTuple):
         return self.metavar.startswith("[")
 
 
-class Row(NamedTuple):
+class OptionRow(NamedTuple):
     """An option: the name of its field, its kind, its flags (none, if only the library has it), its description.
 
     `panel` is the heading in the help, if it is not that of the format. The option also sets `implies`,
@@ -100,7 +100,7 @@ class Row(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: OptionKind
     default: Any
     help: str
     flags: tuple[Flag, ...]
@@ -113,7 +113,7 @@ class Row(NamedTuple):
 
 def option(
     default: Any,
-    kind: Kind,
+    kind: OptionKind,
     help: str,  # noqa: A002 - the word that every command line has
     *,
     short: str = "",
@@ -133,17 +133,17 @@ def option(
     these; if it is empty, only the library has the option.
     """
 
-    def row(name: str) -> Row:
+    def row(name: str) -> OptionRow:
         words = name.replace("_", "-")
         names = (*([short] if short else ()), flag or f"--{words}")
-        made = _flags(names, off or (f"--no-{words}",), kind, default, help) if flags is None else flags
-        return Row(name, kind, default, help, made, panel, implies, required, common, keyword_help)
+        all_flags = _flags(names, off or (f"--no-{words}",), kind, default, help) if flags is None else flags
+        return OptionRow(name, kind, default, help, all_flags, panel, implies, required, common, keyword_help)
 
     return field(default=default, repr=not kind.secret, metadata={ROW: row})
 
 
 def _flags(
-    names: tuple[str, ...], off_names: tuple[str, ...], kind: Kind, default: Any, words: str
+    names: tuple[str, ...], off_names: tuple[str, ...], kind: OptionKind, default: Any, words: str
 ) -> tuple[Flag, ...]:
     """The flag of an option with a text, or those of a switch: if it is not off by default, one turns it off."""
     if kind.metavar:
@@ -155,14 +155,14 @@ def _flags(
 
 
 @cache
-def rows_of(options: type) -> tuple[Row, ...]:
+def option_rows(options: type) -> tuple[OptionRow, ...]:
     """The rows of a class of options."""
-    return tuple(each.metadata[ROW](each.name) for each in fields(options) if ROW in each.metadata)
+    return tuple(field.metadata[ROW](field.name) for field in fields(options) if ROW in field.metadata)
 
 
 def names_of(options: type) -> set[str]:
     """The names of the fields of a class of options that callers may give: all but the `internal` ones."""
-    return {each.name for each in fields(options) if INTERNAL not in each.metadata}
+    return {field.name for field in fields(options) if INTERNAL not in field.metadata}
 
 
 def internal(default: Any) -> Any:
@@ -176,7 +176,7 @@ def settle(options: Any) -> None:
     Raises: OptionError.
     """
     kind: type = type(options)
-    rows = rows_of(kind)
+    rows = option_rows(kind)
     defaults = {row.name: row.default for row in rows}
     for row in rows:
         value = getattr(options, row.name)
@@ -185,14 +185,14 @@ def settle(options: Any) -> None:
     for row in rows:
         if row.implies and getattr(options, row.name) != row.default:
             name, implied = row.implies
-            found = getattr(options, name)
-            if found is defaults[name]:
+            value_now = getattr(options, name)
+            if value_now is defaults[name]:
                 object.__setattr__(options, name, implied)
-            elif found is False:
-                raise OptionError(f"`{row.name}` and `{name}={found}` exclude each other")
+            elif value_now is False:
+                raise OptionError(f"`{row.name}` and `{name}={value_now}` exclude each other")
 
 
-def checked(row: Row, value: Any) -> Any:
+def checked(row: OptionRow, value: Any) -> Any:
     """The value in the form that code uses.
 
     Raises: OptionError if it is not of the row's kind.
@@ -206,68 +206,74 @@ def checked(row: Row, value: Any) -> Any:
         raise bad_value(row.name, kind._replace(words=kind.keyword_words or kind.words), value) from None
 
 
-def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
+def bad_value(name: str, kind: OptionKind, value: Any) -> OptionError:
     """The error for a value that is not of the kind of its option."""
     if kind.secret:
         return OptionError(f"`{name}` must be {kind.words}")
     return OptionError(f"`{name}` is {value!r:.100}, but must be {kind.words}")
 
 
-def made(options: type[T], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None) -> T:
-    """The options that are `given` by name, and those that they imply.
+def make_options(
+    options: type[T], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
+) -> T:
+    """The options that `keywords` have by name, and those that they imply.
 
     Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are, and `by` is the
     function that was called, whose own keywords are possible, too.
     """
-    check_names(given, (options,), of, by)
-    return options(**implied(options, given))
+    check_names(keywords, (options,), of, by)
+    return options(**implied(options, keywords))
 
 
-def made_each(
-    kinds: Sequence[type], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
+def make_each_options(
+    kinds: Sequence[type], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
 ) -> list[Any]:
-    """The options of each class that are `given` by name, and those that they imply.
+    """The options of each class that `keywords` have by name, and those that they imply.
 
-    Raises: as `made` does.
+    Raises: as `make_options` does.
     """
-    check_names(given, kinds, of, by)
-    return [made_of(kind, given) for kind in kinds]
+    check_names(keywords, kinds, of, by)
+    return [make_own_options(kind, keywords) for kind in kinds]
 
 
-def made_of(options: type[T], given: Mapping[str, Any]) -> T:
-    """The options of a class among those of several classes that are `given` by name.
+def make_own_options(options: type[T], keywords: Mapping[str, Any]) -> T:
+    """The options of a class among those of several classes that `keywords` have by name.
 
     Raises: OptionError for an invalid value.
     """
-    return made(options, {name: given[name] for name in given.keys() & names_of(options)})
+    return make_options(options, {name: keywords[name] for name in keywords.keys() & names_of(options)})
 
 
 def check_names(
-    given: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
+    keywords: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
 ) -> None:
     """Raises OptionError if none of the classes has a given name: with the nearest one, or that of a flag."""
-    known = set().union(*map(names_of, kinds))
-    if unknown := [name for name in given if name not in known]:
+    option_names = set().union(*map(names_of, kinds))
+    if unknown := [name for name in keywords if name not in option_names]:
         own = set(by.__kwdefaults__ or ()) if by is not None else set()
-        flags = {word: keyword for kind in kinds for row in rows_of(kind) for word, keyword in _words(row)}
-        raise _unknown_options(unknown, known | own, of, flags)
+        flags = {word: keyword for kind in kinds for row in option_rows(kind) for word, keyword in _words(row)}
+        raise _unknown_options(unknown, option_names | own, of, flags)
 
 
-def _unknown_options(names: Sequence[str], known: Iterable[str], of: str, flags: Mapping[str, str]) -> OptionError:
+def _unknown_options(
+    names: Sequence[str], option_names: Iterable[str], of: str, flags: Mapping[str, str]
+) -> OptionError:
     """The error for options that do not exist; `flags` has the keywords for the words of the command line."""
     from difflib import get_close_matches  # only errors need it
 
-    known = sorted(known)
+    option_names = sorted(option_names)
     listed = " and ".join(f"`{name}`" for name in names)
-    keyword = flags.get(names[0]) or next((name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in known), None)
+    keyword = flags.get(names[0]) or next(
+        (name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in option_names), None
+    )
     if keyword is not None:
         return OptionError(f"there is no option {listed}{of}; did you mean `{keyword}`?")
-    if close := get_close_matches(names[0], known, 1):
+    if close := get_close_matches(names[0], option_names, 1):
         return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
-    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
+    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in option_names)}")
 
 
-def _words(row: Row) -> Iterator[tuple[str, str]]:
+def _words(row: OptionRow) -> Iterator[tuple[str, str]]:
     """The words of the flags of an option that are not its keyword, each with the keyword, and its value if it is one.
 
     For example, `force` with `overwrite=True`.
@@ -278,14 +284,14 @@ def _words(row: Row) -> Iterator[tuple[str, str]]:
             yield word, row.name if flag.metavar or flag.value is ASKED else f"{row.name}={flag.value}"
 
 
-def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def implied(options: type, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, and those that they imply.
 
     Raises: OptionError if one of them excludes another.
     """
-    result = dict(given)
-    for row in rows_of(options):
-        value = given.get(row.name)
+    result = dict(keywords)
+    for row in option_rows(options):
+        value = keywords.get(row.name)
         if row.implies is None or value is None or (not value and value == row.default):  # the same as no value
             continue
         name, wanted = row.implies
@@ -318,13 +324,13 @@ def _within(value: int, least: int, most: int | None) -> int:
     return value
 
 
-def count(least: int = 0, most: int | None = None) -> Kind:
+def count(least: int = 0, most: int | None = None) -> OptionKind:
     """A whole number."""
     words = f"a whole number of at least {least:,}" if most is None else f"a whole number from {least:,} to {most:,}"
-    return Kind(words, lambda value: _within(_whole(value), least, most), "N", decimal)
+    return OptionKind(words, lambda value: _within(_whole(value), least, most), "N", decimal)
 
 
-def size(least: int = 0, most: int | None = None, *, power_of_two: bool = False) -> Kind:
+def size(least: int = 0, most: int | None = None, *, power_of_two: bool = False) -> OptionKind:
     """A number of bytes, or a text such as "64K"."""
 
     def check(value: Any) -> int:
@@ -338,10 +344,10 @@ def size(least: int = 0, most: int | None = None, *, power_of_two: bool = False)
         words += f" from {least:,} to {most:,}"
     elif least:
         words += f" of at least {least:,}"
-    return Kind(f"{words}, such as {SIZE_EXAMPLES}", check, "SIZE", parse_size, "int | str")
+    return OptionKind(f"{words}, such as {SIZE_EXAMPLES}", check, "SIZE", parse_size, "int | str")
 
 
-def choice(*values: int | str) -> Kind:
+def choice(*values: int | str) -> OptionKind:
     """One of a few values."""
 
     def check(value: Any) -> Any:
@@ -353,7 +359,7 @@ def choice(*values: int | str) -> Kind:
     *others, last = map(str, values)
     words = f"{', '.join(others)} or {last}" if others else last
     from_text = decimal if numbers else str
-    return Kind(words, check, "|".join(map(str, values)), from_text, values=lambda: values)
+    return OptionKind(words, check, "|".join(map(str, values)), from_text, values=lambda: values)
 
 
 def _truth(value: Any) -> bool:
@@ -369,14 +375,14 @@ def filled_text(value: Any) -> str:
     return value
 
 
-def text(metavar: str, words: str = "a text") -> Kind:
+def text(metavar: str, words: str = "a text") -> OptionKind:
     """Any text that is not empty."""
-    return Kind(words, filled_text, metavar)
+    return OptionKind(words, filled_text, metavar)
 
 
-def pairs(metavar: str, words: str, example: str) -> Kind:
+def pairs(metavar: str, words: str, example: str) -> OptionKind:
     """Texts by name: what `words` say. One at a time is typed, as `NAME=VALUE`; a name may have equals signs in it."""
-    return Kind(
+    return OptionKind(
         f"{metavar}, such as {example}",
         texts_by_name,
         metavar,
@@ -396,12 +402,12 @@ def name_and_value(typed: str) -> tuple[str, str]:
 
 def texts_by_name(value: Any) -> Mapping[str, str]:
     """The same mapping of texts to texts."""
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in (*value, *value.values())):
+    if not isinstance(value, Mapping) or not all(isinstance(word, str) for word in (*value, *value.values())):
         raise TypeError(value)
     return value
 
 
-def values_by_name(metavar: str, example: str, keyword_words: str) -> Kind:
+def values_by_name(metavar: str, example: str, keyword_words: str) -> OptionKind:
     """Values by name, of any kind; typed one at a time, as `NAME=VALUE`, with JSON as the value."""
 
     def split(typed: str) -> tuple[str, Any]:
@@ -421,7 +427,7 @@ def values_by_name(metavar: str, example: str, keyword_words: str) -> Kind:
         return value
 
     words = f"{metavar}, such as {example}"
-    return Kind(words, check, metavar, split, secret=True, repeatedly=True, keyword_words=keyword_words)
+    return OptionKind(words, check, metavar, split, secret=True, repeatedly=True, keyword_words=keyword_words)
 
 
 MOST_ALIGNED_BYTES = 1 << 30  # the largest pages of memory
@@ -438,8 +444,8 @@ STORAGE_FLAG = Flag(
 RETRIES = 2
 MOST_WORKERS = 1024  # threads or processes: more of them never help, and a system starts no million
 ASKED = object()  # the value of a flag whose text the user types on the terminal
-SWITCH = Kind("True or False", _truth)
-ANY = Kind("anything", lambda value: value)  # for options that only the library has, and that type checkers check
+SWITCH = OptionKind("True or False", _truth)
+ANY = OptionKind("anything", lambda value: value)  # for options that only the library has, and that type checkers check
 
 
 def store_option() -> Any:

@@ -16,7 +16,7 @@ from formats import keywords as declared
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
-from formats.options import rows_of
+from formats.options import option_rows
 from formats.tensordata.engine import EngineOptions
 from formats.verbs.choices import ConversionOptions, MetadataOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
 from formats.verbs.pack import PackingOptions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from formats.codecs.contract import Codec
-    from formats.options import Flag, Row
+    from formats.options import Flag, OptionRow
 
 WIDTH = 108  # of the options in a docstring
 
@@ -53,8 +53,8 @@ def with_options(function: Callable[..., Any]) -> None:
 
 def keywords_of(function: Callable[..., Any]) -> str:
     """The name of the class of `formats.keywords` that a function accepts, or nothing."""
-    found = re.search(r"Unpack\[(\w+)\]", " ".join(map(str, function.__annotations__.values())))
-    return found[1] if found else ""
+    match = re.search(r"Unpack\[(\w+)\]", " ".join(map(str, function.__annotations__.values())))
+    return match[1] if match else ""
 
 
 def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
@@ -81,16 +81,16 @@ def lines_by_option(
 ) -> dict[str, list[str]]:
     """For each option, a line for each of its uses, such as "hard_links=False: Refuse data files with ..."."""
     names = ", ".join(codec.name for codec in codecs)
-    found: dict[str, dict[str, str]] = {}
-    for each in classes:
-        for row in rows_of(each):
+    uses_by_option: dict[str, dict[str, str]] = {}
+    for options in classes:
+        for row in option_rows(options):
             if only is None or row.name in only:
                 for use, text in _uses(row):
-                    found.setdefault(row.name, {}).setdefault(use, text.replace("{formats}", names))
-    return {name: [f"{use}: {text}" for use, text in uses.items()] for name, uses in found.items()}
+                    uses_by_option.setdefault(row.name, {}).setdefault(use, text.replace("{formats}", names))
+    return {name: [f"{use}: {text}" for use, text in uses.items()] for name, uses in uses_by_option.items()}
 
 
-def _uses(row: Row) -> Iterator[tuple[str, str]]:
+def _uses(row: OptionRow) -> Iterator[tuple[str, str]]:
     """What an option is set to, and what that does."""
     uses = [(_value(row, flag), flag.help) for flag in row.flags if flag.help]
     if row.keyword_help or row.help not in [text for _, text in uses]:  # the flags say how to type it
@@ -100,7 +100,7 @@ def _uses(row: Row) -> Iterator[tuple[str, str]]:
         yield f"{row.name}={value}" if value else row.name, text + ("" if says else f" Default: {row.default}.")
 
 
-def _value(row: Row, flag: Flag) -> str:
+def _value(row: OptionRow, flag: Flag) -> str:
     if not flag.metavar:
         return str(flag.value)
     is_placeholder = flag.metavar.strip("[]").isupper()  # else it lists the values
@@ -111,12 +111,14 @@ def _value(row: Row, flag: Flag) -> str:
 
 
 def _signature(function: Callable[..., Any], keywords: str, classes: Sequence[type]) -> Signature:
-    found = signature(function)
-    parameters = {name: each for name, each in found.parameters.items() if each.kind != Parameter.VAR_KEYWORD}
+    own = signature(function)
+    parameters = {
+        name: parameter for name, parameter in own.parameters.items() if parameter.kind != Parameter.VAR_KEYWORD
+    }
     annotations = {name: kind.__forward_arg__ for name, kind in getattr(declared, keywords).__annotations__.items()}
     for options in classes:
-        for row in rows_of(options):
+        for row in option_rows(options):
             kind = annotations.get(row.name, Parameter.empty)
             option = Parameter(row.name, Parameter.KEYWORD_ONLY, default=row.default, annotation=kind)
             parameters.setdefault(row.name, option)
-    return found.replace(parameters=list(parameters.values()))
+    return own.replace(parameters=list(parameters.values()))

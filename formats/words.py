@@ -50,6 +50,11 @@ def parse_size(text: str) -> int:
     return nbytes
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: "1 place", "1,000 places"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -> str:
     """The first names, at most `most`, and the number of the others: "a, b and 3 more"; `noun` says of what."""
     omitted = len(names) - most

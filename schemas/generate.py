@@ -28,6 +28,7 @@ TARGETS = (
 FROM_CODE = (
     (name_stubs.package, "formats/__init__.pyi"),
     (name_stubs.drop_in, "formats/onnxpb/__init__.pyi"),
+    (name_stubs.for_codecs, "formats/codec.pyi"),
     (operator_sets.generate, operator_sets.TARGET),
     (operator_types.generate, operator_types.TARGET),
     (ort_operators.generate, ort_operators.TARGET),

@@ -1,8 +1,9 @@
-"""Writes the stubs of packages whose names are imported when they are first used, from their table `_NAMES`."""
+"""Writes the stubs of modules whose names are imported when they are first used, from their table `_NAMES`."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 LINE_LENGTH = 120
 
@@ -17,19 +18,26 @@ def drop_in() -> str:
     return _stub("formats.onnxpb")
 
 
+def for_codecs() -> str:
+    """The stub of `formats.codec`."""
+    return _stub("formats.codec")
+
+
 def _stub(name: str) -> str:
-    """The stub of a package: the names of its table, its version if it has one, and `__all__`."""
-    held = vars(import_module(name))
-    table: dict[str, str] = held["_NAMES"]
-    lines = ["# Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.\n"]
-    for module, names in sorted(table.items()):
-        lines.append(_import(f"formats.{module}", sorted(names.split(), key=_order)))
-    if "_OF_ONNX" in held:  # modules and names that another package has, which may be missing
+    """The stub of a module: the names of its table, its version if it has one, and `__all__`."""
+    module = import_module(name)
+    namespace = vars(module)
+    table: dict[str, str] = namespace["_NAMES"]
+    file_name = Path(str(module.__file__)).name
+    lines = [f"# Written by schemas/generate.py from the table `_NAMES` in {file_name}; do not edit.\n"]
+    for inner, names in sorted(table.items()):
+        lines.append(_import(f"formats.{inner}", sorted(names.split(), key=_order)))
+    if "_OF_ONNX" in namespace:  # modules and names that another package has, which may be missing
         lines.insert(1, "from typing import Any\n")
-        lines += ["", *(f"{each}: Any" for each in held["_OF_ONNX"].split() if not each.startswith("_"))]
-    if "__version__" in held or "__version__" in held.get("_OF_ONNX", ""):
+        lines += ["", *(f"{word}: Any" for word in namespace["_OF_ONNX"].split() if not word.startswith("_"))]
+    if "__version__" in namespace or "__version__" in namespace.get("_OF_ONNX", ""):
         lines += ["", "__version__: str"]
-    lines += ["", "__all__ = [", *(f'    "{each}",' for each in sorted(held["__all__"], key=_order))]
+    lines += ["", "__all__ = [", *(f'    "{public}",' for public in sorted(namespace["__all__"], key=_order))]
     return "\n".join([*lines, "]", ""])
 
 

@@ -15,14 +15,14 @@ from formats.cli.command_line import GENERAL, panels
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
-from formats.options import names_of, rows_of
+from formats.options import names_of, option_rows
 from formats.signatures import WIDTH, lines_by_option, option_classes
 from formats.tensordata.engine import EngineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formats.options import Flag, Row
+    from formats.options import Flag, OptionRow
 
 TARGETS = tuple(dict.fromkeys(codec.options for codec in lookup.built_in()))
 IMPORTS = {  # the modules of the names in annotations
@@ -46,7 +46,7 @@ class Keywords(NamedTuple):
 
 
 READ, WRITTEN = (
-    {row.name for each in OPTIONS[name] for row in rows_of(each)} for name in ("ReadKeywords", "WriteKeywords")
+    {row.name for each in OPTIONS[name] for row in option_rows(each)} for name in ("ReadKeywords", "WriteKeywords")
 )
 PARTS = {  # of those that read and those that write
     "AccessKeywords": ("WriteKeywords", READ & WRITTEN),
@@ -151,7 +151,7 @@ def _typed_dict(keywords: Keywords) -> str:
     source, only = PARTS.get(keywords.name, (keywords.name, _names(keywords.name) - inherited))
     types: dict[str, list[str]] = {}
     for each in OPTIONS[source]:
-        rows = {row.name: row for row in rows_of(each)}
+        rows = {row.name: row for row in option_rows(each)}
         for field in fields(each):
             if (row := rows.get(field.name)) and field.name in only:
                 parts = types.setdefault(field.name, [])
@@ -170,10 +170,10 @@ def _names(keywords: str) -> set[str]:
     """The options of a class of keywords, with those that it inherits."""
     if keywords in PARTS:
         return PARTS[keywords][1]
-    return {row.name for each in OPTIONS[keywords] for row in rows_of(each)}
+    return {row.name for each in OPTIONS[keywords] for row in option_rows(each)}
 
 
-def _type(row: Row, annotation: str) -> list[str]:
+def _type(row: OptionRow, annotation: str) -> list[str]:
     parts = annotation.split(" | ")
     if row.kind.keyword_type:
         parts = [*row.kind.keyword_type.split(" | "), *(["None"] if "None" in parts else [])]
@@ -196,7 +196,7 @@ def reference() -> str:
             parts.append(_table(options))
     parts.append("## In the library only\n")
     parts.append("Keywords of `formats.save` and `formats.convert` for which there is no flag.\n")
-    internal = [row for each in (EngineOptions, *TARGETS) for row in rows_of(each) if not row.flags]
+    internal = [row for each in (EngineOptions, *TARGETS) for row in option_rows(each) if not row.flags]
     others = [row for row in internal if row.name not in names_of(ReadOptions)]
     parts.append(
         "\n".join(
@@ -208,7 +208,7 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def _table(options: Sequence[tuple[Row, Flag]]) -> str:
+def _table(options: Sequence[tuple[OptionRow, Flag]]) -> str:
     formats = ", ".join(f"`{codec.name}`" for codec in lookup.built_in())
     lines = ["| option | keyword | meaning | value |", "|---|---|---|---|"]
     for row, flag in options:

@@ -18,7 +18,7 @@ from onnx import helper, numpy_helper
 
 import formats
 from formats.cli.verbs import VERBS
-from formats.options import rows_of
+from formats.options import option_rows
 from tests import commands
 
 
@@ -211,7 +211,7 @@ def result(folder: Path, place: Path, line: str) -> Any:
 def test_every_option_is_listed() -> None:
     """Every option of a command is in the table, and the table has no others."""
     classes = dict.fromkeys(group.options for verb in VERBS for group in verb.groups(False))
-    rows = [(f"{options.__name__}.{row.name}", row.name) for options in classes for row in rows_of(options)]
+    rows = [(f"{options.__name__}.{row.name}", row.name) for options in classes for row in option_rows(options)]
     assert sorted(EFFECTS) == sorted(label for label, name in rows if name not in ELSEWHERE)
 
 

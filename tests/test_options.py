@@ -15,13 +15,13 @@ from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
-from formats.options import Row, bad_value, checked, names_of, rows_of
+from formats.options import OptionRow, bad_value, checked, names_of, option_rows
 from formats.tensordata.engine import EngineOptions
 from formats.verbs.choices import ConversionOptions, MetadataOptions, RaisingOptions, RuntimeOptions
 
 TARGETS = tuple(dict.fromkeys(codec.options for codec in lookup.built_in()))
 CLASSES = (ConversionOptions, MetadataOptions, RaisingOptions, RuntimeOptions, ReadOptions, EngineOptions, *TARGETS)
-ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in rows_of(each)]
+ROWS = [pytest.param(each, row, id=f"{each.__name__}.{row.name}") for each in CLASSES for row in option_rows(each)]
 KEY = formats.Key.of("secret words")
 GOOD: dict[str, list[Any]] = {  # valid values of what is no switch
     "key": [KEY, "secret words", b"secret words"],
@@ -57,14 +57,14 @@ ANYTHING = {"progress", "source_hash"}
 OUTSIDE = ("size_threshold", "alignment", "max_external_file_size", "one_file_per_tensor", "checksum", "data_names")
 
 
-def good(row: Row) -> list[Any]:
+def good(row: OptionRow) -> list[Any]:
     """Return valid values of an option."""
     return GOOD.get(row.name, [True, False])
 
 
 def needed(options: type) -> dict[str, Any]:
     """Return the required arguments of a class."""
-    return {row.name: good(row)[0] for row in rows_of(options) if row.required}
+    return {row.name: good(row)[0] for row in option_rows(options) if row.required}
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -78,7 +78,7 @@ def test_possible_values_are_taken(name: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "row"), ROWS)
-def test_other_values_are_refused(options: type, row: Row, tmp_path: Path) -> None:
+def test_other_values_are_refused(options: type, row: OptionRow, tmp_path: Path) -> None:
     """Every option refuses other values before anything is read, with an error that names it and shows no key."""
     codec = next((codec for codec in lookup.built_in() if codec.options is options), lookup.built_in()[0])
     for value in () if row.name in ANYTHING else (object(), *BAD.get(row.name, [])):
@@ -122,7 +122,7 @@ def test_options_are_of_the_format_or_refused(codec: Any, tiny_model: Path, tmp_
     """Each option is used by a format, or an error names it."""
     heeded = names_of(codec.options) | names_of(EngineOptions) | names_of(ReadOptions)
     for each in TARGETS:
-        for row in rows_of(each):
+        for row in option_rows(each):
             if row.name in heeded:
                 continue
             with pytest.raises(OptionError, match=f"`{row.name}` cannot be used for {codec.title}"):
@@ -143,7 +143,7 @@ def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_
     model, archive = formats.load(tiny_model), tmp_path / "tiny.onnxz"
     formats.save(model, archive)
     reading = {"key": KEY, "allow_encryption": 1} if codec.encrypted else {}
-    rows = [row for row in rows_of(codec.options) if row.name != "source_hash" and not row.required]
+    rows = [row for row in option_rows(codec.options) if row.name != "source_hash" and not row.required]
     choices = [[(row.name, value) for value in good(row)] for row in rows]
     for first, second in itertools.combinations(choices, 2):
         for one, two in itertools.product(first, second):

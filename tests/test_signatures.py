@@ -11,7 +11,7 @@ import pytest
 import formats
 from formats import keywords as declared
 from formats.codecs import lookup
-from formats.options import rows_of
+from formats.options import option_rows
 from formats.signatures import keywords_of, option_classes
 
 FUNCTIONS = {name: each for name in formats.__all__ if inspect.isfunction(each := getattr(formats, name))}
@@ -36,7 +36,7 @@ def test_a_signature_has_all_options(name: str) -> None:
     assert own | accepted == parameters.keys()
     defaults: dict[str, list[Any]] = {}
     for options in option_classes(lookup.built_in())[keywords]:
-        for row in rows_of(options):
+        for row in option_rows(options):
             defaults.setdefault(row.name, []).append(row.default)
     for option in accepted:
         assert parameters[option].kind == inspect.Parameter.KEYWORD_ONLY

@@ -10,7 +10,7 @@ from formats.extras import needed
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model
-from formats.ir.storage import places_of
+from formats.ir.storage import external_places
 from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.external.confinement import DataFiles
@@ -115,7 +115,7 @@ def from_onnx_ir(model: Any) -> Model:
     link = ArchiveLink.of(new)
     files = {directory: DataFiles(directory / "model.onnx", link=link) for directory in directories.values()}
     for where, tensor in walk.external_tensors(new):
-        directory = directories[tensor.name, places_of(tensor).get("location", "")]
+        directory = directories[tensor.name, external_places(tensor).get("location", "")]
         tensor.external_source = files[directory].find(tensor, where)
     return new
 

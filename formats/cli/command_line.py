@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.cli.error_text import Words
 from formats.cli.streams import paused
 from formats.errors import OptionError
-from formats.options import ASKED, SWITCH, bad_value, option, rows_of
+from formats.options import ASKED, SWITCH, bad_value, option, option_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from formats.options import Flag, Row
+    from formats.options import Flag, OptionRow
 
 GENERAL = "Options"
 EXIT_FAILURE = 1
@@ -145,12 +145,12 @@ class Request:
     @cached_property
     def words(self) -> Words:
         """What texts about the options of this verb need; of options with the same name, the first row counts."""
-        rows = [row for options in self._classes for row in rows_of(options) if row.flags]
+        rows = [row for options in self._classes for row in option_rows(options) if row.flags]
         table = flags_of(self._classes)
         typed = {table[name][0].name: name for name, _ in self._flags}
         return Words({row.name: row for row in reversed(rows)}, typed)
 
-    def _value(self, row: Row, flag: Flag, text: str | None) -> Any:
+    def _value(self, row: OptionRow, flag: Flag, text: str | None) -> Any:
         if not text and not flag.takes_text:
             return self.ask() if flag.value is ASKED else flag.value
         try:
@@ -166,14 +166,14 @@ class Request:
         return pairs
 
 
-def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
+def flags_of(options: Iterable[type]) -> dict[str, tuple[OptionRow, Flag]]:
     """Rows and flags by every name of a flag; if several classes have the name, the first class counts.
 
     Raises: OptionError if a class of another package defines a known flag with another form.
     """
-    table: dict[str, tuple[Row, Flag]] = {}
+    table: dict[str, tuple[OptionRow, Flag]] = {}
     for each in options:
-        for row in rows_of(each):
+        for row in option_rows(each):
             for flag in row.flags:
                 for name in flag.names:
                     _, known = table.setdefault(name, (row, flag))
@@ -184,16 +184,16 @@ def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
     return table
 
 
-def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[tuple[Row, Flag]]]:
+def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[tuple[OptionRow, Flag]]]:
     """The options that a help shows, each once, under headings; all, or the `common` ones."""
     extensions: dict[tuple[str, ...], list[str]] = {}
-    first: dict[tuple[str, ...], tuple[Row, Flag]] = {}
+    first: dict[tuple[str, ...], tuple[OptionRow, Flag]] = {}
     for group in groups:
-        for row in rows_of(group.options) if group.in_short or not common else ():
+        for row in option_rows(group.options) if group.in_short or not common else ():
             for flag in row.flags:
                 extensions.setdefault(flag.names, []).extend(group.extensions)
                 first.setdefault(flag.names, (row, flag))
-    result: dict[str, list[tuple[Row, Flag]]] = {}
+    result: dict[str, list[tuple[OptionRow, Flag]]] = {}
     for names, (row, flag) in first.items():
         if flag.help and (row.common or not common):
             *others, last = [*extensions[names]] or [""]

@@ -15,7 +15,7 @@ from formats.options import ASKED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.options import Row
+    from formats.options import OptionRow
 
 # Messages of a library that cannot be loaded, and of Python, if an import runs out of memory.
 OUT_OF_MEMORY = ("failed to map segment", "annot allocate memory", "error return without exception set")
@@ -27,7 +27,7 @@ KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 class Words(NamedTuple):
     """The words for options: the `rows` of a verb, and the flags that were `typed`, both by the names of options."""
 
-    rows: Mapping[str, Row] = MappingProxyType({})
+    rows: Mapping[str, OptionRow] = MappingProxyType({})
     typed: Mapping[str, str] = MappingProxyType({})
 
 
@@ -107,7 +107,7 @@ def in_flags(text: str, words: Words) -> str:
     return "; ".join((first, *advice))
 
 
-def _flag(row: Row, value: str | None, typed: str) -> str:
+def _flag(row: OptionRow, value: str | None, typed: str) -> str:
     """The flag for `name`, or for `name=value` if there is a value; it is the one that was `typed`, if that fits."""
     if value is None and typed:
         return typed

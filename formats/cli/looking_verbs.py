@@ -27,7 +27,7 @@ from formats.cli.streams import (
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
-from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, decimal, option, settle
+from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, count, decimal, option, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -59,10 +59,10 @@ def _tensors(value: object) -> int | str:
     raise ValueError(value)
 
 
-TENSORS = Kind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
-NODES = Kind("a pattern of names or operators", lambda value: value, "[PATTERN]")
-PICTURE = Kind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
-PATH = Kind("the name of a file", lambda value: value, "MODEL.onnx", any_place)
+TENSORS = OptionKind("a number, or a pattern of names", _tensors, "N|PATTERN", _tensors)
+NODES = OptionKind("a pattern of names or operators", lambda value: value, "[PATTERN]")
+PICTURE = OptionKind("a file name that ends in .svg or .html", lambda value: value, "OUT.svg|OUT.html", _picture)
+PATH = OptionKind("the name of a file", lambda value: value, "MODEL.onnx", any_place)
 
 
 @dataclass(frozen=True, slots=True)

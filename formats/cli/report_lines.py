@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
+from formats.ir import ONNX
 from formats.words import in_units
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _model_lines(
     facts = {
         "producer": [_part(" ".join(filter(None, (seen.producer_name, seen.producer_version))))],
         "ir version": ["" if seen.ir_version is None else str(seen.ir_version)],
-        "opsets": [_counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " ")],
+        "opsets": [_counts({name or ONNX: version for name, version in seen.opsets.items()}, " ")],
         "read by": [", ".join(_known_releases(name, releases) for name, releases in seen.releases.items())],
         "metadata": [_metadata(key, value) for key, value in seen.metadata.items()],
         "linked to": ["" if seen.archive is None else f"{seen.archive}, which holds the weights"],

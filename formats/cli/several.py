@@ -15,7 +15,7 @@ from formats.cli.error_text import error_to_json
 from formats.cli.report_lines import summary
 from formats.cli.streams import as_flags, json_text, say, say_error, show
 from formats.errors import OptionError
-from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, text
+from formats.options import MOST_WORKERS, SWITCH, OptionKind, count, option, settle, text
 from formats.pictures.progress_bar import Progress
 from formats.tensordata.file import is_address
 from formats.verbs.arguments import path_of
@@ -57,10 +57,10 @@ def _checked_shard(value: Any) -> tuple[int, int]:
     return number, total
 
 
-SHARD = Kind("a number and how many there are, such as 3/8; the first is 1/8", _checked_shard, "I/N", _shard)
-FILE = Kind("the name of a file", lambda value: value, "FILE", _any_path)
-FOLDER = Kind("the name of a folder, or an address", lambda value: value, "FOLDER", any_place)
-DESTINATION = Kind("the name of a file or folder, or an address", lambda value: value, "DST")
+SHARD = OptionKind("a number and how many there are, such as 3/8; the first is 1/8", _checked_shard, "I/N", _shard)
+FILE = OptionKind("the name of a file", lambda value: value, "FILE", _any_path)
+FOLDER = OptionKind("the name of a folder, or an address", lambda value: value, "FOLDER", any_place)
+DESTINATION = OptionKind("the name of a file or folder, or an address", lambda value: value, "DST")
 
 
 def out_option() -> Any:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from formats.cli.command_line import Group, Verb
-    from formats.options import Flag, Row
+    from formats.options import Flag, OptionRow
 
-    Table = Mapping[str, tuple[Row, Flag]]
+    Table = Mapping[str, tuple[OptionRow, Flag]]
 
 VERSION = ("--version", "Print the version.")
 HELP = ("-h, --help", "Show the options that most people need.")
@@ -177,7 +177,7 @@ def _parameter(name: str, kind: Any, default: Any, info: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info])
 
 
-def _suggested(row: Row) -> Callable[[str], list[str]] | None:
+def _suggested(row: OptionRow) -> Callable[[str], list[str]] | None:
     """The function that suggests the values of an option, if there are few."""
     values = row.kind.values
     if values is None:

@@ -17,7 +17,7 @@ from formats.options import (
     ASKED,
     SWITCH,
     Flag,
-    Kind,
+    OptionKind,
     choice,
     count,
     internal,
@@ -75,7 +75,7 @@ def _key_in_environment(name: str) -> Key:
     return Key.from_environment(name)
 
 
-KEY = Kind("text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
+KEY = OptionKind("text, bytes or a `formats.Key`, and not empty", _key, keyword_type="Key | str | bytes", secret=True)
 KEY_FLAGS = (  # other users could see a key in an argument
     Flag(("--key-file",), "Read the key from FILE, without the line end.", "FILE", from_text=_key_in_file),
     Flag(("--key-env",), "Read the key from an environment variable.", "NAME", from_text=_key_in_environment),

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import Codec, Match, Runtime
 from formats.errors import OptionError, UnknownFormatError
-from formats.options import Kind
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, TRAINING
+from formats.onnxruntime import MICROSOFT
+from formats.options import OptionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 ONNXRUNTIME = "onnxruntime"  # a runtime without a format of its own
 ENTRY_POINTS = "formats.codecs"  # the group of entry points for the codecs of other packages
 # The domains of operators that belong to no format; no codec is searched for them.
-USUAL_DOMAINS = frozenset((None, "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
+USUAL_DOMAINS = frozenset((*STANDARD_DOMAINS, MACHINE_LEARNING, TRAINING, MICROSOFT))
 
 
 @cache
@@ -102,7 +104,7 @@ def by_name(name: str) -> Codec:
     return codec
 
 
-FORMAT = Kind(
+FORMAT = OptionKind(
     "the name of a format",
     lambda value: by_name(value).name,
     "FORMAT",
@@ -179,7 +181,7 @@ def _runtimes() -> list[str]:
     return [*_releases_by_runtime()]
 
 
-RUNTIME = Kind(
+RUNTIME = OptionKind(
     "the name of a runtime, and a release after == if needed: rten, rten==0.27 or onnxruntime==1.18",
     lambda value: str(runtime_named(value)),
     "NAME[==RELEASE]",

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.ir import dtypes, walk
-from formats.ir.model import STANDARD_DOMAINS
+from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, dtypes, walk
 from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Reads(NamedTuple):
     @property
     def opsets(self) -> Mapping[str, int]:
         """The newest version of each operator set of ONNX, by domain."""
-        return {"": self.opset, "ai.onnx": self.opset, "ai.onnx.ml": self.ml_opset}
+        return {"": self.opset, ONNX: self.opset, MACHINE_LEARNING: self.ml_opset}
 
 
 RELEASES: Final[Mapping[str, Reads]] = {

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.inference import after, infer_again, replaced, words_of
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.inference import after, infer_again, names_in_dim, replaced
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
-from formats.words import listed, nearest
+from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,24 +25,8 @@ SHAPERS = ("Reshape", "Expand")  # operators whose second input is a shape
 # Operators whose inputs must fit each other. Where one is a constant with the old size, onnx finds no contradiction if
 # another is 1 or not known.
 FITTING = (
-    *("Add", "And", "BitShift", "Concat", "Div", "Equal", "Expand", "GRU", "GatherElements", "GatherND", "Greater"),
-    *(
-        "GreaterOrEqual",
-        "LSTM",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Mean",
-        "Min",
-        "Mod",
-        "Mul",
-        "Or",
-        "PRelu",
-        "Pow",
-        "RNN",
-        "Scatter",
-    ),
-    *("ScatterElements", "ScatterND", "Sub", "Sum", "Where", "Xor"),
+    "Add And BitShift Concat Div Equal Expand GRU GatherElements GatherND Greater GreaterOrEqual LSTM Less LessOrEqual "
+    "Max Mean Min Mod Mul Or PRelu Pow RNN Scatter ScatterElements ScatterND Sub Sum Where Xor"
 )
 
 
@@ -66,17 +50,18 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
 
     Raises: EditError for an unknown name or axis, a name that is taken, or dims for which the model is not right.
     """
+    # Of {"images:0": 4, "batch": "n"}, the first is an axis of an input, and the second a symbol: the name of dims.
     axes: dict[str, _Axis] = {}
     symbols: dict[str, int | str] = {}
-    known = symbols_of(model)
+    symbol_names = symbols_of(model)
     for name, size in sizes.items():
-        axis = None if name in known else _axis(model, name, known)
+        axis = None if name in symbol_names else _axis(model, name, symbol_names)
         if axis is None:
             symbols[name] = size
         else:
             axes[name] = axis
-    _check_names(symbols, known)
-    results = [set_symbols(model, symbols, known)] if symbols else []
+    _check_names(symbols, symbol_names)
+    results = [set_symbols(model, symbols, symbol_names)] if symbols else []
     changed: dict[str, list[int | str | None]] = {}  # the old dims of axes, by their inputs
     old_sizes: dict[str, int] = {}  # of axes that had a size, by their inputs
     for name, axis in axes.items():
@@ -114,7 +99,7 @@ def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
             is_doubtful = tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values())
         else:
             is_doubtful = (
-                node.op_type in FITTING
+                node.op_type in FITTING.split()
                 and not follows.isdisjoint(node.input)
                 and any(
                     size in constants[name].dims
@@ -136,23 +121,12 @@ def symbols_of(model: Model) -> dict[str, None]:
     return dict.fromkeys(dim.dim_param for dim in all_dims(model) if dim.dim_param)
 
 
-def _axis(model: Model, name: str, known: Mapping[str, None]) -> _Axis:
+def _axis(model: Model, name: str, symbol_names: Mapping[str, None]) -> _Axis:
     """The axis that INPUT:AXIS means."""
-    value_name, colon, number = name.rpartition(":")
+    value_name, _, number = name.rpartition(":")
     inputs = {value.name or "": value for value in main_graph(model).input}
-    if not colon or value_name not in inputs or not number.removeprefix("-").isdecimal():
-        if name in inputs:
-            raise EditError(f"{name} is an input; name an axis of it, such as {name}:0")
-        if value_name in {value.name for value in main_graph(model).output}:
-            raise EditError(f"{value_name} is an output, whose dims follow from the inputs; {_inputs_are(inputs)}")
-        what = f"no input is called {value_name!r}" if colon and number.isdecimal() else f"no dim is called {name!r}"
-        names = inputs if colon and number.isdecimal() else [*known, *(f"{each}:0" for each in inputs)]
-        if names is inputs:
-            raise EditError(f"{what}{nearest(value_name, inputs, kind='input')}")
-        if not known and inputs:
-            what += f", and the model names none: name an axis of an input, such as {next(iter(inputs))}:0"
-            raise EditError(what)
-        raise EditError(f"{what}{nearest(name, names)}")
+    if value_name not in inputs or not number.removeprefix("-").isdecimal():
+        raise EditError(_why_unknown(model, name, inputs, symbol_names))
     shape = shape_of(inputs[value_name])
     if shape is None:
         raise EditError(f"the rank of {value_name} is not known, so it has no axis {number}")
@@ -163,19 +137,33 @@ def _axis(model: Model, name: str, known: Mapping[str, None]) -> _Axis:
     return _Axis(value_name, shape, index % rank)
 
 
-def _inputs_are(inputs: Mapping[str, object]) -> str:
-    return f"the inputs are {listed([*inputs], SHOWN_INPUTS)}" if inputs else "there are no inputs"
+def _why_unknown(model: Model, name: str, inputs: Mapping[str, object], symbol_names: Mapping[str, None]) -> str:
+    """What is wrong with a name that is neither that of a dim nor INPUT:AXIS, and what to write in its place."""
+    value_name, colon, number = name.rpartition(":")
+    if name in inputs:
+        return f"{name} is an input; name an axis of it, such as {name}:0"
+    if value_name in {value.name for value in main_graph(model).output}:
+        ours = f"the inputs are {listed([*inputs], SHOWN_INPUTS)}" if inputs else "there are no inputs"
+        return f"{value_name} is an output, whose dims follow from the inputs; {ours}"
+    if colon and number.isdecimal():
+        return f"no input is called {value_name!r}{nearest(value_name, inputs, kind='input')}"
+    unknown, axes = f"no dim is called {name!r}", [f"{input_name}:0" for input_name in inputs]
+    if axes and not symbol_names:
+        return f"{unknown}, and the model names none: name an axis of an input, such as {axes[0]}"
+    return f"{unknown}{nearest(name, [*symbol_names, *axes])}"
 
 
-def _check_names(symbols: Mapping[str, int | str], known: Mapping[str, None]) -> None:
+def _check_names(symbols: Mapping[str, int | str], symbol_names: Mapping[str, None]) -> None:
     """Raises EditError if two dims would get the same name: dims with one name have one size."""
     new = [size for size in symbols.values() if isinstance(size, str)]
     for name, size in symbols.items():
-        if isinstance(size, str) and ((size in known and size not in symbols and size != name) or new.count(size) > 1):
+        if isinstance(size, str) and (
+            (size in symbol_names and size not in symbols and size != name) or new.count(size) > 1
+        ):
             raise EditError(f"{name} cannot be called {size}, the name of another dim: both would have one size")
 
 
-def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str, None]) -> EditResult:
+def set_symbols(model: Model, sizes: Mapping[str, int | str], symbol_names: Mapping[str, None]) -> EditResult:
     """Set dims by name, all at once, so that two names can change places.
 
     A text with operators, such as "batch*seq", is computed from others only if these exist: it may be just a name.
@@ -187,7 +175,7 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], known: Mapping[str
         if not text:
             continue
         names = [text] if text in sizes else []
-        if not names and (words := words_of(text)) <= known.keys():
+        if not names and (words := names_in_dim(text)) <= symbol_names.keys():
             names = [name for name in sizes if name in words]
         for name in names:
             places[name] += 1

@@ -8,24 +8,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
-from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs_of
 from formats.errors import EditError, MissingPackageError
+from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import (
-    Dimension,
-    Graph,
-    Tensor,
-    TensorShape,
-    TensorType,
-    Type,
-    ValueInfo,
-    entries,
-)
+from formats.ir.model import Graph, Type, ValueInfo, entries, type_of_tensor
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,13 +44,13 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     """
     graph = main_graph(model)
     wanted = [*dict.fromkeys([value.name or "" for value in graph.output] if outputs is None else outputs)]
-    given = None if inputs is None else [*dict.fromkeys(inputs)]
-    _check_names(graph, given or (), graph.input, "input")
+    chosen_inputs = None if inputs is None else [*dict.fromkeys(inputs)]
+    _check_names(graph, chosen_inputs or (), graph.input, "input")
     _check_names(graph, wanted, graph.output, "output")
-    part = _part(graph, given, wanted)
+    part = _part(graph, chosen_inputs, wanted)
     counts = len(graph.node), len(graph.initializer)
-    found, losses = _interface(model, [*part.inputs], wanted)
-    _keep(graph, part, found, wanted)
+    types, losses = _interface(model, [*part.inputs], wanted)
+    _keep(graph, part, types, wanted)
     model.functions = _functions(model)
     _keep_imports(model)
     if entries(model, "training_info"):
@@ -66,7 +58,7 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
         losses.append(Loss("training_info", "training_info", "the information for training is left out", USE))
     kept = f"{len(graph.node):,} of {counted(counts[0], 'node')}"
     edits = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
-    unneeded = [name for name in given or () if name not in part.inputs]
+    unneeded = [name for name in chosen_inputs or () if name not in part.inputs]
     edits += [Edit("inputs", f"the input {name} is not needed, and left out") for name in unneeded]
     return EditResult(tuple(edits), tuple(losses))
 
@@ -102,7 +94,7 @@ def _part(graph: Graph, inputs: Sequence[str] | None, wanted: Sequence[str]) -> 
         elif name in makers:
             if makers[name] not in part.nodes:
                 part.nodes.add(makers[name])
-                new = [each for each in dict.fromkeys(names_used(graph.node[makers[name]])) if each not in reached]
+                new = [used for used in dict.fromkeys(names_used(graph.node[makers[name]])) if used not in reached]
                 reached.update(dict.fromkeys(new, name))
                 waiting += reversed(new)
         else:
@@ -129,8 +121,8 @@ def _unreachable(
     pairs = pairwise(steps)
     named = [steps[0], *(f"{_of(graph.node[makers[before]])} <- {after}" for before, after in pairs)]
     if len(named) > 2 * SHOWN_STEPS:
-        left = len(named) - 2 * SHOWN_STEPS
-        named = [*named[:SHOWN_STEPS], f"({counted(left, 'more step')})", *named[-SHOWN_STEPS:]]
+        omitted = len(named) - 2 * SHOWN_STEPS
+        named = [*named[:SHOWN_STEPS], f"({counted(omitted, 'more step')})", *named[-SHOWN_STEPS:]]
     reason = "is not one of the inputs" if is_input else "nothing defines"
     return f"{steps[0]} needs {name}, which {reason}: {' <- '.join(named)}"
 
@@ -142,46 +134,40 @@ def _of(node: Node) -> str:
 def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
     """The types of the new inputs and outputs, inferred if the model does not state them."""
     wanted = {*inputs, *outputs}
-    known = _types(main_graph(model), wanted)
+    infos = _types(main_graph(model), wanted)
     losses = []
     why = ""
-    if any(not _is_complete(known.get(name)) for name in wanted):
+    if any(not _is_complete(infos.get(name)) for name in wanted):
         try:
             with_types = inferred(model)
         except MissingPackageError as error:
             with_types, why = None, f"; {error.message}"
             derived = value_types(model).get("graph", {})
-            missing = [name for name in wanted if known.get(name) is None]
-            known |= {name: ValueInfo(name, of) for name in missing if (of := type_of(derived.get(name, "")))}
+            missing = [name for name in wanted if infos.get(name) is None]
+            infos |= {name: ValueInfo(name, of) for name in missing if (of := type_of(derived.get(name, "")))}
         for name, value in _types(main_graph(with_types), wanted).items() if with_types is not None else ():
-            if not _is_complete(known.get(name)):
-                known[name] = value
+            if not _is_complete(infos.get(name)):
+                infos[name] = value
     for kind, names in (("input", inputs), ("output", outputs)):
         for name in names:
-            if not _is_complete(known.get(name)):
-                known.setdefault(name, ValueInfo(name))
-                part = "dims" if known[name].type is not None else "type"
+            if not _is_complete(infos.get(name)):
+                infos.setdefault(name, ValueInfo(name))
+                part = "dims" if infos[name].type is not None else "type"
                 detail = f"the {part} of the {kind} {name} {'are' if part == 'dims' else 'is'} not known{why}"
                 losses.append(Loss("type", f"graph.{kind}", detail, INTERFACE))
-    return {name: known[name] for name in (*inputs, *outputs)}, losses
+    return {name: infos[name] for name in (*inputs, *outputs)}, losses
 
 
 def _types(graph: Graph, wanted: set[str]) -> dict[str, ValueInfo]:
     """What a graph says of the wanted values, by name: in value infos, and by the dims of initializers."""
-    known: dict[str, ValueInfo] = {}
+    infos: dict[str, ValueInfo] = {}
     for value in (*entries(graph, "value_info"), *graph.output, *graph.input):
         if (name := value.name or "") in wanted:
-            known[name] = value
-    if known.keys() < wanted:
+            infos[name] = value
+    if infos.keys() < wanted:
         tensors = {name: tensor for tensor in graph.initializer if (name := tensor.name or "") in wanted}
-        known = {name: value_of(tensor) for name, tensor in tensors.items()} | known
-    return known
-
-
-def value_of(tensor: Tensor) -> ValueInfo:
-    """The description of an initializer as a value."""
-    shape = TensorShape(dim=[Dimension(dim_value=dim) for dim in tensor.dims])
-    return ValueInfo(tensor.name, type=Type(tensor_type=TensorType(tensor.data_type, shape)))
+        infos = {name: ValueInfo(tensor.name, type_of_tensor(tensor)) for name, tensor in tensors.items()} | infos
+    return infos
 
 
 def _is_complete(value: ValueInfo | None) -> bool:
@@ -204,7 +190,7 @@ def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequen
     graph.node = nodes
     graph.initializer = [tensor for tensor in graph.initializer if tensor.name in constants]
     sparse = entries(graph, "sparse_initializer")
-    graph.sparse_initializer = [each for each in sparse if each.values is not None and each.values.name in constants]
+    graph.sparse_initializer = [entry for entry in sparse if entry.values and entry.values.name in constants]
     old = {value.name or "": value for value in graph.input}
     defaults = [value for name, value in old.items() if name in constants]
     graph.input = [*(types[name] for name in part.inputs), *defaults]
@@ -244,7 +230,7 @@ def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
     while stack:
         for node in stack.pop().node:
             yield node
-            stack += [graph for _, graph in subgraphs(node)]
+            stack += [graph for _, graph in subgraphs_of(node)]
 
 
 def _functions(model: Model) -> list[Function]:
@@ -263,5 +249,5 @@ def _functions(model: Model) -> list[Function]:
 
 def _keep_imports(model: Model) -> None:
     """Remove the operator sets that no node uses, but not ONNX's own."""
-    used = {node.domain or "" for node in all_nodes([main_graph(model), *model.functions])} | {"", "ai.onnx"}
-    model.opset_import = [entry for entry in model.opset_import if (entry.domain or "") in used]
+    used = {*STANDARD_DOMAINS, *(node.domain for node in all_nodes([main_graph(model), *model.functions]))}
+    model.opset_import = [entry for entry in model.opset_import if entry.domain in used]

@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.float16_nodes import (
     SCALING,
+    FloatValue,
     Halved,
     Operators,
-    Value,
+    float_kind,
     in_float16,
     in_float32,
-    is_constant,
-    kind_of,
+    is_constant_node,
     reduces,
     with_element,
 )
-from formats.editing.operator_sets import set_name, version_of, with_opset
-from formats.editing.options import Edit, EditResult, counted
-from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
+from formats.editing.operator_sets import version_of, with_opset
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs_of, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
-from formats.ir import walk
+from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
-from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import Graph, ValueInfo, entries
+from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
+from formats.ir.model import Graph, ValueInfo, attribute_named, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import type_text, value_types
-from formats.words import listed
+from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.float16_nodes import Form
+    from formats.editing.float16_nodes import FloatForm
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
@@ -57,38 +57,38 @@ def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Edi
     if entries(model, "training_info"):
         raise UnsupportedError("the model has graphs for its training, which cannot become float16; remove them")
     new = copied(model)
-    calls = without_functions(new)
-    work = _Work(new, keep_io_types)
+    calls = expand_calls(new)
+    work = _Float16Conversion(new, keep_io_types)
     work.look_at_all()
     work.settle()
     work.rewrite_all()
-    return new, work.done(calls)
+    return new, work.result(calls)
 
 
-class _Scope(NamedTuple):
+class _GraphValues(NamedTuple):
     """A graph, the values that are visible in it, and those that it defines itself."""
 
     graph: Graph
     where: str
-    values: ChainMap[str, Value]
+    values: ChainMap[str, FloatValue]
 
     @property
-    def own(self) -> Mapping[str, Value]:
+    def own(self) -> Mapping[str, FloatValue]:
         return self.values.maps[0]
 
 
-class _Work:
-    """The graphs of a model, the values in them, and what was found."""
+class _Float16Conversion:
+    """The graphs of a model, the values in them, and what a report says of them."""
 
     def __init__(self, model: Model, keep_io_types: bool) -> None:
         self.model, self.keep = model, keep_io_types
         self.operators = Operators(model.opset_import)
-        self.scopes: list[_Scope] = []
-        self.unknown: list[str] = []
-        self.stay: Counter[str] = Counter()
+        self.scopes: list[_GraphValues] = []
+        self.unknown: list[str] = []  # "y of Relu act_1", for the error
+        self.stay: Counter[str] = Counter()  # the nodes that stay in float32, by operator
         self.halved = Halved()
         self.casts = 0
-        self.interface: list[tuple[str, list[str]]] = []  # the names whose type changes, of inputs and outputs
+        self.interface: list[tuple[str, list[str]]] = []  # whose type changes: [("input", ["x"]), ("output", ["y"])]
 
     def look_at_all(self) -> None:
         """Find the values of all graphs, and what nodes want.
@@ -103,35 +103,37 @@ class _Work:
             )
 
     def _look(
-        self, graph: Graph, where: str, outer: ChainMap[str, Value], all_types: Mapping[str, Mapping[str, str]]
+        self, graph: Graph, where: str, outer: ChainMap[str, FloatValue], all_types: Mapping[str, Mapping[str, str]]
     ) -> None:
-        types = all_types.get(where, {})
-        own: dict[str, Value] = {}
+        types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
+        own: dict[str, FloatValue] = {}
         values = outer.new_child(own)
-        self.scopes.append(_Scope(graph, where, values))
+        self.scopes.append(_GraphValues(graph, where, values))
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
-        for each in graph.input:
-            name = each.name or ""
-            own[name] = Value(name, kind_of(types.get(name, "")), interface)
+        for stated in graph.input:
+            name = stated.name or ""
+            own[name] = FloatValue(name, float_kind(types.get(name, "")), interface)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             if tensor.name not in own:
-                own[tensor.name or ""] = Value(tensor.name or "", kind_of(types.get(tensor.name or "", "")), None)
+                own[tensor.name or ""] = FloatValue(
+                    tensor.name or "", float_kind(types.get(tensor.name or "", "")), None
+                )
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
-        for node in sorted(graph.node, key=lambda node: not is_constant(node)):
+        for node in sorted(graph.node, key=lambda node: not is_constant_node(node)):
             form = self._form_of(node, values)
             own.update((name, self._made(node, index, form, types)) for index, name in enumerate(node.output) if name)
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             form = self._form_of(node, values)
             self._look_at(node, place, form, values)
-            for name, inner in subgraphs(node):
+            for name, inner in subgraphs_of(node):
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
-                attribute = next(each for each in node.attribute if each.name == name)
+                attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
                 self._look(inner, at, values, all_types)
         for output in graph.output:
@@ -141,7 +143,7 @@ class _Work:
                 if is_main:
                     value.public = interface
 
-    def _form_of(self, node: Node, values: Mapping[str, Value]) -> Form:
+    def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
         """The form of a node's operator; one that scales by a weight beyond float16 stays in float32."""
         form = self.operators.form_of(node)
         scales = node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input)
@@ -150,7 +152,7 @@ class _Work:
     def _is_beyond(self, tensor: Tensor) -> bool:
         return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)
 
-    def _look_at(self, node: Node, place: str, form: Form, values: ChainMap[str, Value]) -> None:
+    def _look_at(self, node: Node, place: str, form: FloatForm, values: ChainMap[str, FloatValue]) -> None:
         """Note in which types a node wants its inputs."""
         floats = any((made := values.get(name)) is not None and made.kind != "other" for name in node.output)
         for index, name in enumerate(node.input):
@@ -162,14 +164,16 @@ class _Work:
         if form.stays and floats:
             self.stay[node.op_type or ""] += 1
 
-    def _made(self, node: Node, index: int, form: Form, types: Mapping[str, str]) -> Value:
+    def _made(self, node: Node, index: int, form: FloatForm, types: Mapping[str, str]) -> FloatValue:
         """The value that a node makes."""
         name = node.output[index]
         if not types.get(name) and form.outputs.may_be_float(index):
             self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
-        native = None if is_constant(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
-        value = Value(name, kind_of(types.get(name, "")), native)
-        value.is_beyond = is_constant(node) and any(each.t and self._is_beyond(each.t) for each in node.attribute)
+        native = None if is_constant_node(node) else FLOAT16 if form.outputs.is_half(index) else FLOAT
+        value = FloatValue(name, float_kind(types.get(name, "")), native)
+        value.is_beyond = is_constant_node(node) and any(
+            attribute.t and self._is_beyond(attribute.t) for attribute in node.attribute
+        )
         return value
 
     def settle(self) -> None:
@@ -183,9 +187,9 @@ class _Work:
                 if value.kind == "other":
                     continue
                 value.settle(taken)
-                if value.kind == "held" and value.cast_to is not None:
+                if value.kind == "container" and value.cast_to is not None:
                     place = value.wanted.get(value.cast_to, scope.where)
-                    types = [type_name(each) for each in (value.cast_to, value.native)]
+                    types = [type_name(number) for number in (value.cast_to, value.native)]
                     raise UnsupportedError(
                         f"{place} needs {value.name} as a sequence of {types[0]}, but it is one of {types[1]}, and no "
                         "operator casts sequences"
@@ -196,11 +200,11 @@ class _Work:
         for scope in self.scopes:
             self._rewrite(scope)
 
-    def _rewrite(self, scope: _Scope) -> None:
+    def _rewrite(self, scope: _GraphValues) -> None:
         graph, values = scope.graph, scope.values
         nodes: list[Node] = []
-        names = [*(each.name for each in graph.input), *(each.name for each in _tensors(graph))]
-        for name in dict.fromkeys(each or "" for each in names):
+        names = [*(value.name for value in graph.input), *(tensor.name for tensor in _tensors(graph))]
+        for name in dict.fromkeys(name or "" for name in names):
             nodes += self._casts(values[name])
         for node in graph.node:
             made = [values[name] if name else None for name in node.output]
@@ -211,7 +215,7 @@ class _Work:
             ]
             in_float16(node, made[0] if made else None, self.halved)
             node.input = inputs
-            node.output = [each.named(each.native or FLOAT) if each else "" for each in made]
+            node.output = [value.named(value.native or FLOAT) if value else "" for value in made]
             nodes.append(node)
             for value in made:
                 nodes += self._casts(value) if value else ()
@@ -220,18 +224,18 @@ class _Work:
             if values[tensor.name or ""].native == FLOAT16 and tensor.data_type == FLOAT:
                 graph.initializer[index] = self.halved.of(tensor, f"{scope.where}.initializer[{index}]")
         for index, sparse in enumerate(entries(graph, "sparse_initializer")):
-            if (held := sparse.values) and values[held.name or ""].native == FLOAT16 and held.data_type == FLOAT:
-                sparse.values = self.halved.of(held, f"{scope.where}.sparse_initializer[{index}].values")
+            if (tensor := sparse.values) and values[tensor.name or ""].native == FLOAT16 and tensor.data_type == FLOAT:
+                sparse.values = self.halved.of(tensor, f"{scope.where}.sparse_initializer[{index}].values")
         self._state_types(scope)
 
-    def _casts(self, value: Value) -> Iterator[Node]:
+    def _casts(self, value: FloatValue) -> Iterator[Node]:
         """The node that casts a value to the other type, if somebody wants that."""
         if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
             self.casts += 1
             new, old = value.names[other], value.names[value.native]
             yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other)
 
-    def _state_types(self, scope: _Scope) -> None:
+    def _state_types(self, scope: _GraphValues) -> None:
         """Write the new types of inputs, outputs and inner values."""
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
@@ -246,7 +250,7 @@ class _Work:
                 number = value.public or FLOAT if is_main else FLOAT16
                 output.name, output.type = value.names[number], with_element(output.type, number)
 
-    def done(self, calls: int) -> EditResult:
+    def result(self, calls: int) -> EditResult:
         """What was done, and what was lost."""
         edits = [Edit("dtype", self.halved.sentence())] if self.halved.count else []
         casts = f"; {counted(self.casts, 'cast')} added" if self.casts else ""
@@ -273,16 +277,16 @@ class _Work:
 
 def _floats(values: list[ValueInfo]) -> list[str]:
     """The names of the values with float32s."""
-    return [each.name or "" for each in values if kind_of(type_text(each.type)) != "other"]
+    return [value.name or "" for value in values if float_kind(type_text(value.type)) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:
     """The initializers of a graph, and the values of sparse ones, which have their names."""
     sparse: list[SparseTensor] = entries(graph, "sparse_initializer")
-    return [*graph.initializer, *(each.values for each in sparse if each.values is not None)]
+    return [*graph.initializer, *(entry.values for entry in sparse if entry.values is not None)]
 
 
-def without_functions(model: Model) -> int:
+def expand_calls(model: Model) -> int:
     """Replace the calls in a model by the nodes of their functions, and return how many there were.
 
     Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
@@ -302,17 +306,17 @@ def without_functions(model: Model) -> int:
 
 def _import_sets(model: Model) -> None:
     """Import the operator sets of functions that the model does not import yet."""
-    versions = {set_name(entry.domain): entry.version for entry in model.opset_import}
+    versions = {domain_key(entry.domain): entry.version for entry in model.opset_import}
     called = {function.domain for function in model.functions}
     for function in model.functions:
         for entry in function.opset_import:
-            domain = set_name(entry.domain)
+            domain = domain_key(entry.domain)
             if domain not in versions:
                 versions[domain] = entry.version
                 model.opset_import.append(entry)
             elif versions[domain] != entry.version and domain not in called:
                 raise UnsupportedError(
-                    f"the function {function.name} uses version {entry.version} of {domain or 'ai.onnx'}, and the "
+                    f"the function {function.name} uses version {entry.version} of {domain or ONNX}, and the "
                     f"model version {versions[domain]}; functions are written out for float16, so both must be the same"
                 )
 
@@ -329,8 +333,8 @@ def _expand_in(message: Graph | Function, functions: dict[Key, Function], names:
         if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
             raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
         count += 1
-        made = expand(node, functions[key], names)
-        count += sum(_expand_in(graph, functions, names, sizes) for each in made for _, graph in subgraphs(each))
+        made = expand_call(node, functions[key], names)
+        count += sum(_expand_in(graph, functions, names, sizes) for node in made for _, graph in subgraphs_of(node))
         waiting += reversed(made)
     if count:
         message.node = written

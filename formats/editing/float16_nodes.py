@@ -13,19 +13,18 @@ import typing
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from formats.editing.operator_sets import ONNX, set_name
-from formats.editing.options import counted
 from formats.editing.scopes import fresh
 from formats.editing.surgery import make_attribute
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
-from formats.ir.model import entries
-from formats.ir.storage import from_numpy, with_raw_data
+from formats.ir.model import attribute_named, entries
+from formats.ir.storage import constant_of, from_numpy, with_raw_data
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import type_text
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
 from formats.tensordata.sources.source import Literal
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,20 +34,21 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.transform import Beyond
 
 
-Kind: TypeAlias = typing.Literal[
-    "tensor", "held", "other"
+FloatKind: TypeAlias = typing.Literal[
+    "tensor", "container", "other"
 ]  # a float32 tensor, a sequence or optional of such, or neither
 SUFFIXES = {FLOAT: "float32", FLOAT16: "float16"}
 
 
-class Value:
+class FloatValue:
     """A value: its name in the model, and the types that it has and that others want.
 
     `native` is the type in which it is made; none yet for a constant, which gets the one that its users want. `public`
-    is the one that has the old name.
+    is the one that has the old name. For example, an x that becomes float16, but that a TopK needs in float32, gets
+    `wanted` {FLOAT: "graph.node[3] (TopK)"} and `names` {FLOAT16: "x", FLOAT: "x_float32"}.
     """
 
-    def __init__(self, name: str, kind: Kind, native: int | None, public: int | None = None) -> None:
+    def __init__(self, name: str, kind: FloatKind, native: int | None, public: int | None = None) -> None:
         self.name, self.kind, self.native, self.public = name, kind, native, public
         self.is_beyond = False  # a constant that float16 cannot hold
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
@@ -68,24 +68,24 @@ class Value:
     @property
     def cast_to(self) -> int | None:
         """The type to which it must be cast, besides the one that it has."""
-        return next((each for each in self.names if each != self.native), None)
+        return next((name for name in self.names if name != self.native), None)
 
     def named(self, number: int) -> str:
         """The name under which the value has a type; a value that is no float has only one."""
         return self.names[number] if self.kind != "other" else self.name
 
 
-def kind_of(text: str) -> Kind:
+def float_kind(text: str) -> FloatKind:
     """What a value of this type is; the type is written as in ONNX's operator sets."""
     inner = text
     while inner.startswith(("seq(", "optional(")):
         inner = inner[inner.index("(") + 1 : -1]
-    return "other" if inner != "tensor(float)" else "tensor" if inner == text else "held"
+    return "other" if inner != "tensor(float)" else "tensor" if inner == text else "container"
 
 
 def with_element(type_: Type | None, number: int) -> Type | None:
     """The type with another type of elements in place of float32."""
-    if type_ is None or kind_of(type_text(type_)) == "other":
+    if type_ is None or float_kind(type_text(type_)) == "other":
         return type_
     new = copied(type_)
     inner: Type | None = new
@@ -126,8 +126,8 @@ class Halved:
         from formats.tensordata.sources.transform import halve
 
         source = tensor.source()
-        if any(found := self.beyond(tensor)):
-            self._moved[place] = found
+        if any(beyond := self.beyond(tensor)):
+            self._moved[place] = beyond
         self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
         converted = halve().of(source)
         new = with_raw_data(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
@@ -142,7 +142,7 @@ class Halved:
     def losses(self) -> Iterator[Loss]:
         """The numbers that became others, apart from rounding."""
         for field, what, became, seen in LOST:
-            counts = {place: number for place, found in self._moved.items() if (number := getattr(found, field))}
+            counts = {place: number for place, beyond in self._moved.items() if (number := getattr(beyond, field))}
             if counts:
                 tensors = f"of {counted(len(counts), 'weight')}"
                 detail = f"{counted(sum(counts.values()), 'number')} {tensors} {what}; each became {became}"
@@ -158,7 +158,7 @@ _STAY: Final = {
         "MeanVarianceNormalization "  # of which onnxruntime makes nodes with float32s
         "BitCast"  # the bits of float32s
     ),
-    "ai.onnx.ml": (
+    MACHINE_LEARNING: (
         "ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder "
         "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler "
         "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap"
@@ -173,7 +173,7 @@ _FLOAT16: Final = frozenset(("tensor(float16)", "seq(tensor(float16))", "optiona
 _FLOAT32: Final = frozenset(("tensor(float)", "seq(tensor(float))", "optional(tensor(float))"))
 
 
-class Parameters(NamedTuple):
+class FloatParameters(NamedTuple):
     """The inputs or outputs of an operator: for each, whether it may be float16, and whether it may be float32."""
 
     half: tuple[bool, ...]
@@ -188,81 +188,80 @@ class Parameters(NamedTuple):
         return not self.single or self.single[min(index, len(self.single) - 1)]
 
 
-class Form(NamedTuple):
+class FloatForm(NamedTuple):
     """An operator in one version of its set: `is_known` if there is a schema, `stays` if it computes in float32."""
 
-    inputs: Parameters = Parameters((), ())
-    outputs: Parameters = Parameters((), ())
+    inputs: FloatParameters = FloatParameters((), ())
+    outputs: FloatParameters = FloatParameters((), ())
     is_known: bool = False
     stays: bool = True
 
 
-def in_float32(form: Form) -> Form:
+def in_float32(form: FloatForm) -> FloatForm:
     """The form of an operator that stays in float32, although it need not."""
-    inputs, outputs = (each._replace(half=tuple(False for _ in each.half)) for each in (form.inputs, form.outputs))
-    return Form(inputs, outputs, form.is_known)
+    inputs, outputs = (ends._replace(half=(False,) * len(ends.half)) for ends in (form.inputs, form.outputs))
+    return FloatForm(inputs, outputs, form.is_known)
 
 
 def reduces(node: Node) -> bool:
     """Whether a node combines numbers at one place, for which onnxruntime has no float16."""
-    return node.op_type in REDUCING and any(
-        each.name == "reduction" and each.s not in (None, b"none") for each in entries(node, "attribute")
-    )
+    reduction = attribute_named(node, "reduction")
+    return node.op_type in REDUCING and reduction is not None and reduction.s not in (None, b"none")
 
 
 class Operators:
     """The operators of a model, in the versions that it imports."""
 
     def __init__(self, imports: list[OperatorSetId]) -> None:
-        self._versions = {set_name(entry.domain): entry.version or 0 for entry in imports}
+        self._versions = {domain_key(entry.domain): entry.version or 0 for entry in imports}
 
-    def form_of(self, node: Node) -> Form:
+    def form_of(self, node: Node) -> FloatForm:
         """The form of a node's operator; one without a schema stays in float32."""
-        domain = set_name(node.domain)
+        domain = domain_key(node.domain)
         return _form(node.op_type or "", self._versions.get(domain, 0), domain)
 
 
 @cache
-def _form(name: str, version: int, domain: str) -> Form:
+def _form(name: str, version: int, domain: str) -> FloatForm:
     signature = signature_of(domain, name, version)
     if signature is None:
-        return Form()
-    inputs, outputs = (
-        [signature.allowed(each) for each in parameters] for parameters in (signature.inputs, signature.outputs)
+        return FloatForm()
+    inputs = [signature.allowed(parameter) for parameter in signature.inputs]
+    outputs = [signature.allowed(parameter) for parameter in signature.outputs]
+    every = [types for types in (*inputs, *outputs) if types & _FLOAT32]
+    stays = name in _STAY.get(domain, "").split() or not any(types & _FLOAT16 for types in every)
+    return FloatForm(_parameters(inputs, stays), _parameters(outputs, stays), True, stays and bool(every))
+
+
+def _parameters(allowed: list[frozenset[str]], stays: bool) -> FloatParameters:
+    return FloatParameters(
+        tuple(bool(types & _FLOAT16) and not stays for types in allowed),
+        tuple(bool(types & _FLOAT32) for types in allowed),
     )
-    every = [each for each in (*inputs, *outputs) if each & _FLOAT32]
-    stays = name in _STAY.get(domain, "").split() or not any(each & _FLOAT16 for each in every)
-    return Form(_parameters(inputs, stays), _parameters(outputs, stays), True, stays and bool(every))
 
 
-def _parameters(allowed: list[frozenset[str]], stays: bool) -> Parameters:
-    return Parameters(
-        tuple(bool(each & _FLOAT16) and not stays for each in allowed), tuple(bool(each & _FLOAT32) for each in allowed)
-    )
-
-
-def is_constant(node: Node) -> bool:
+def is_constant_node(node: Node) -> bool:
     """Whether a node is a constant, which can have either type."""
-    return node.op_type == "Constant" and (node.domain or "") in ONNX
+    return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
 
 
-def in_float16(node: Node, made: Value | None, halved: Halved) -> None:
+def in_float16(node: Node, made: FloatValue | None, halved: Halved) -> None:
     """Change the attributes of a node whose first output becomes float16."""
-    if made is None or made.kind == "other" or made.native != FLOAT16 or (node.domain or "") not in ONNX:
+    if made is None or made.kind == "other" or made.native != FLOAT16 or node.domain not in STANDARD_DOMAINS:
         return
     if node.op_type in ("Constant", "ConstantOfShape"):
-        node.attribute = [_constant(each, made.name, halved) for each in node.attribute]
+        node.attribute = [_constant(attribute, made.name, halved) for attribute in node.attribute]
         if not node.attribute and node.op_type == "ConstantOfShape":
             node.attribute = [make_attribute("value", _zero())]
         return
     name, missing = TYPE_ATTRIBUTES.get(node.op_type or "", ("", 0))
-    given = {each.name for each in entries(node, "attribute")}
-    if name in given:
-        node.attribute = [_typed(each, name) for each in node.attribute]
+    names = {attribute.name for attribute in entries(node, "attribute")}
+    if name in names:
+        node.attribute = [_typed(attribute, name) for attribute in node.attribute]
     elif missing == FLOAT:
         node.attribute = [*node.attribute, make_attribute(name, FLOAT16)]
-    if any(each.tp is not None for each in entries(node, "attribute")):
-        node.attribute = [_with_type(each) for each in node.attribute]
+    if any(attribute.tp is not None for attribute in entries(node, "attribute")):
+        node.attribute = [_with_type(attribute) for attribute in node.attribute]
 
 
 def _typed(attribute: Attribute, name: str) -> Attribute:
@@ -287,20 +286,14 @@ def _with_type(attribute: Attribute) -> Attribute:
 
 def _constant(attribute: Attribute, place: str, halved: Halved) -> Attribute:
     """The value of a constant as float16."""
-    if attribute.name in ("value_float", "value_floats"):
-        return make_attribute("value", halved.of(_numbers(attribute), place))
+    if attribute.name in ("value_float", "value_floats") and (numbers := constant_of(attribute)) is not None:
+        return make_attribute("value", halved.of(numbers, place))
     new = copied(attribute)
     if new.t is not None and new.t.data_type == FLOAT:
         new.t = halved.of(new.t, place)
     if new.sparse_tensor is not None and new.sparse_tensor.values is not None:
         new.sparse_tensor.values = halved.of(new.sparse_tensor.values, place)
     return new
-
-
-def _numbers(attribute: Attribute) -> Tensor:
-    import numpy
-
-    return from_numpy(numpy.array(attribute.f if attribute.name == "value_float" else attribute.floats, "float32"))
 
 
 def _zero() -> Tensor:

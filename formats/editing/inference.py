@@ -12,13 +12,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
 from formats.ir.model import Dimension, Graph, Model, entries
 from formats.onnxpb.value_types import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,9 +40,9 @@ def infer_in(model: Model) -> None:
         raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
     names = _stated_names(model)
     for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
-        known = _named([*other.value_info, *other.output])
+        inferred_values = _named([*other.value_info, *other.output])
         for value in (*graph.output, *graph.value_info):
-            new = known.get(value.name or "")
+            new = inferred_values.get(value.name or "")
             shape = shape_of(value)
             if new is not None and (value.type is None or (value.type.tensor_type is not None and shape is None)):
                 value.type = new.type
@@ -74,7 +75,7 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     """
     dropped, outputs, stated = _dropped(model, changed)
     why = ""
-    known = 0
+    count = 0
     try:
         with_types = _checked(model, before)
     except MissingPackageError as error:
@@ -82,11 +83,12 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     if with_types is not None:
         _check_reshapes(with_types)
         _check_states(with_types)
-        known = _take(model, with_types, dropped)
+        count = _take(model, with_types, dropped)
     _restore(model, dropped, stated)
-    edits = (Edit("dim", f"{counted(known, 'shape')} inferred again"),) if known else ()
-    left = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
-    return EditResult(edits, tuple(_losses_of(left, [old.value for old in outputs if _is_less_known(old)], why)))
+    edits = (Edit("dim", f"{counted(count, 'shape')} inferred again"),) if count else ()
+    still_dropped = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
+    less_known = [old.value for old in outputs if _is_less_known(old)]
+    return EditResult(edits, tuple(_losses_of(still_dropped, less_known, why)))
 
 
 def _checked(model: Model, before: Model) -> Model | None:
@@ -137,7 +139,7 @@ def _without(shape: TensorShape | None, symbols: Collection[str]) -> list[Dimens
     """The dims of a shape, unknown where these names stand."""
     return [
         Dimension(denotation=dim.denotation)
-        if dim.dim_param and (dim.dim_param in symbols or not words_of(dim.dim_param).isdisjoint(symbols))
+        if dim.dim_param and (dim.dim_param in symbols or not names_in_dim(dim.dim_param).isdisjoint(symbols))
         else dim
         for dim in (() if shape is None else shape.dim)
     ]
@@ -200,13 +202,14 @@ def _take(model: Model, with_types: Model, dropped: Mapping[str, ValueInfo]) -> 
     names = _stated_names(model)
     more = 0
     for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
-        known = _named([*other.value_info, *other.output])
+        inferred_values = _named([*other.value_info, *other.output])
         for value in (*graph.output, *entries(graph, "value_info")):
-            shape, new = shape_of(value), shape_of(known[value.name or ""]) if value.name in known else None
+            shape, inferred_value = shape_of(value), inferred_values.get(value.name or "")
+            new = None if inferred_value is None else shape_of(inferred_value)
             more += shape is not None and new is not None and _fill(shape, new, names)
-    known = _named([*main_graph(with_types).value_info, *main_graph(with_types).output])
+    inferred_values = _named([*main_graph(with_types).value_info, *main_graph(with_types).output])
     for name, value in dropped.items():
-        new = shape_of(known[name]) if name in known else None
+        new = shape_of(inferred_values[name]) if name in inferred_values else None
         if new is not None and (tensor := getattr(value.type, "tensor_type", None)) is not None:
             tensor.shape = new
             for dim in new.dim:
@@ -312,7 +315,7 @@ _OPERATORS: dict[type, Any] = {
 _FUNCTIONS = {"max": max, "Max": max, "min": min, "Min": min}
 
 
-def words_of(text: str) -> set[str]:
+def names_in_dim(text: str) -> set[str]:
     """The names of other dims in the name of a dim, if that is computed from them; otherwise the name itself."""
     if _WORD.fullmatch(text) or _parsed(text) is None:
         return {text}
@@ -323,10 +326,10 @@ def replaced(text: str, name: str, value: int | str) -> int | str | None:
     """The dim after another dim got a value or a name: a size, a text, or `None` if it is no possible size."""
     if text == name:
         return value
-    if name not in words_of(text):
+    if name not in names_in_dim(text):
         return text
     text = _WORD.sub(lambda word: str(value) if word[0] == name else word[0], text)
-    if words_of(text):
+    if names_in_dim(text):
         return text
     try:
         size = _computed(_parsed(text))

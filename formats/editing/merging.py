@@ -13,27 +13,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
-from formats.editing.operator_sets import set_name, version_of, with_opset, with_other_set
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.operator_sets import version_of, with_opset, with_other_set
+from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
-from formats.ir import dtypes
+from formats.ir import ONNX, domain_key, dtypes
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
 from formats.ir.model import EXTERNAL, StringStringEntry, entries
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import FileSpan
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from formats.editing.scopes import Scope
+    from formats.editing.scopes import NameScope
     from formats.ir.model import Graph, Model, Tensor, ValueInfo
-
-
-OF_ONNX = "ai.onnx."  # the start of the names of its other sets
 
 
 def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResult]:
@@ -46,9 +43,9 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResul
     MissingPackageError if onnx is needed, but not installed.
     """
     result = EditResult()
-    given = version_of(first.opset_import), version_of(second.opset_import)
-    if None not in given and given[0] != given[1]:
-        older, newer = sorted(version or 0 for version in given)
+    versions_now = version_of(first.opset_import), version_of(second.opset_import)
+    if None not in versions_now and versions_now[0] != versions_now[1]:
+        older, newer = sorted(version or 0 for version in versions_now)
         try:
             first, second, result = _in_set(first, second, newer)
         except UnsupportedError as error:
@@ -57,7 +54,7 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResul
             except UnsupportedError:
                 raise error from None
     for domain, versions in sorted(_versions_in_both(first, second).items()):
-        if domain.startswith(OF_ONNX):
+        if domain.startswith(f"{ONNX}."):
             first, of_first = with_other_set(first, domain, min(versions))
             second, of_second = with_other_set(second, domain, min(versions))
             result += of_first + of_second
@@ -76,10 +73,10 @@ def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, Ed
 
 def join_imports(first: Model, second: Model) -> None:
     """Import in the first model what the second one imports; versions that still differ mean nothing."""
-    known = {set_name(entry.domain): entry for entry in first.opset_import}
+    imports = {domain_key(entry.domain): entry for entry in first.opset_import}
     for entry in second.opset_import:
-        if set_name(entry.domain) in known:
-            mine = known[set_name(entry.domain)]
+        if domain_key(entry.domain) in imports:
+            mine = imports[domain_key(entry.domain)]
             mine.version = max(mine.version or 0, entry.version or 0)
         else:
             first.opset_import.append(copied(entry))
@@ -87,8 +84,8 @@ def join_imports(first: Model, second: Model) -> None:
 
 def _versions_in_both(first: Model, second: Model) -> dict[str, tuple[int, int]]:
     """The versions of the sets that both import, but not in the same one, without ONNX's own."""
-    mine = {set_name(entry.domain): entry.version or 0 for entry in first.opset_import}
-    theirs = {set_name(entry.domain): entry.version or 0 for entry in second.opset_import}
+    mine = {domain_key(entry.domain): entry.version or 0 for entry in first.opset_import}
+    theirs = {domain_key(entry.domain): entry.version or 0 for entry in second.opset_import}
     both = (domain for domain in mine.keys() & theirs.keys() if domain)
     return {domain: (mine[domain], theirs[domain]) for domain in both if mine[domain] != theirs[domain]}
 
@@ -187,6 +184,7 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResul
 
     Raises: EditError if two sizes differ.
     """
+    # New sizes and names of dims, by their names in the first and in the second model: {"batch": 1, "length": "n"}.
     mine: dict[str, int | str] = {}
     theirs: dict[str, int | str] = {}
     for link in links:
@@ -199,9 +197,9 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResul
                     raise EditError(f"{link.name}: {one.dim_param} would be {mine[one.dim_param]} and {wanted}")
             elif other.dim_param and (size is not None or one.dim_param):
                 new: Any = one.dim_param if size is None else size
-                known = theirs.setdefault(other.dim_param, new)
-                if isinstance(known, int) and isinstance(new, int) and known != new:
-                    raise EditError(f"{link.name}: {other.dim_param} would be {known} and {new}")
+                set_before = theirs.setdefault(other.dim_param, new)
+                if isinstance(set_before, int) and isinstance(new, int) and set_before != new:
+                    raise EditError(f"{link.name}: {other.dim_param} would be {set_before} and {new}")
     theirs = {name: mine.get(size, size) if isinstance(size, str) else size for name, size in theirs.items()}
     taken = {*symbols_of(first), *symbols_of(second)}
     for name in symbols_of(second):
@@ -242,15 +240,18 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
     return path, source.file.nbytes, source.file_offset, source.nbytes, tensor.data_type, *tensor.dims
 
 
-def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: str) -> EditResult:
-    """Give the values and nodes of the second model names that the first one does not have; `given` has some."""
+def _name_apart(first: Model, second: Model, given_names: Mapping[str, str], prefix: str) -> EditResult:
+    """Give the values and nodes of the second model names that the first one does not have.
+
+    `given_names` are the new names of its connected inputs and shared weights, which are values of the first model.
+    """
     outer, inner = scope_of(main_graph(first), "graph"), scope_of(main_graph(second), "graph")
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
     taken = {name for scope in outer.all_inner() for name in scope.defined | scope.used}
-    names = dict(given)
+    names = dict(given_names)
     later = {*own}
     for name in own:
-        if name not in given:
+        if name not in given_names:
             new = prefix + name
             if new in taken or (prefix and new in later):
                 new = fresh(new, taken | later)
@@ -262,7 +263,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
     _name_nodes_apart(outer, inner, prefix)
     edits = []
     for kind, values in (("input", main_graph(second).input), ("output", main_graph(second).output)):
-        before = {new: old for old, new in changed.items() if old not in given and new != prefix + old}
+        before = {new: old for old, new in changed.items() if old not in given_names and new != prefix + old}
         edits += [
             Edit("rename", f"the {kind} {before[value.name or '']} of the second model is now {value.name}")
             for value in values
@@ -271,7 +272,7 @@ def _name_apart(first: Model, second: Model, given: Mapping[str, str], prefix: s
     return EditResult(tuple(edits))
 
 
-def _name_nodes_apart(outer: Scope, inner: Scope, prefix: str) -> None:
+def _name_nodes_apart(outer: NameScope, inner: NameScope, prefix: str) -> None:
     taken = {node.name for scope in outer.all_inner() for node in scope.message.node if node.name}
     for scope in inner.all_inner():
         for node in scope.message.node:
@@ -336,11 +337,10 @@ def _join_facts(first: Model, second: Model) -> Iterable[Loss]:
                 "training_info", "training_info", f"the information for training the {which} model is left out", USE
             )
     first.training_info = []
-    devices = {each.name: each for each in first.configuration}
-    for each in second.configuration:
-        if each.name not in devices:
-            first.configuration.append(each)
-        elif devices[each.name] != each:
-            yield Loss(
-                "configuration", "configuration", f"the devices {each.name} of the second model are left out", USE
-            )
+    devices = {configuration.name: configuration for configuration in first.configuration}
+    for configuration in second.configuration:
+        if configuration.name not in devices:
+            first.configuration.append(configuration)
+        elif devices[configuration.name] != configuration:
+            detail = f"the devices {configuration.name} of the second model are left out"
+            yield Loss("configuration", "configuration", detail, USE)

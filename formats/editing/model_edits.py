@@ -80,7 +80,7 @@ def merged(
     return first, merge_in(first, second, connect, prefix) + result
 
 
-def part_of(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, EditResult]:
+def extracted(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, EditResult]:
     """A new model of the nodes that compute `outputs` from `inputs`, and what was left out.
 
     Raises: EditError for an unknown name, or if an output needs something else than the inputs.
@@ -107,8 +107,8 @@ def with_metadata(model: Model, texts: Mapping[str, str]) -> tuple[Model, EditRe
             raise EditError("a key of the metadata is empty")
         places = [place for place, entry in enumerate(entries) if entry.key == key]
         if not text and not places:
-            known = [entry.key or "" for entry in entries]
-            raise EditError(f"the metadata has no key {key!r}, so it cannot be removed{nearest(key, known)}")
+            keys = [entry.key or "" for entry in entries]
+            raise EditError(f"the metadata has no key {key!r}, so it cannot be removed{nearest(key, keys)}")
         place = places[0] if places else len(entries)
         said = shallow(entries[place]) if places else StringStringEntry(key)
         said.value = text
@@ -137,7 +137,7 @@ def edit(model: Model, metadata: Any, **options: Any) -> Model:
 def extract(model: Model, inputs: Any, outputs: Any) -> Model:
     """A new model of a part."""
     chosen = ExtractOptions(inputs, outputs)
-    return part_of(model, chosen.inputs, chosen.outputs)[0]
+    return extracted(model, chosen.inputs, chosen.outputs)[0]
 
 
 def merge(model: Model, second: Model, connect: Any, prefix: str | None) -> Model:

@@ -33,10 +33,12 @@ from formats.editing.older_forms import (
 from formats.editing.scopes import main_graph
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
+from formats.ir import ONNX, STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.dtypes import type_name
 from formats.ir.model import (
     Attribute,
+    AttributeType,
     Function,
     Graph,
     Model,
@@ -47,12 +49,11 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
-from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of, versions_of
+from formats.onnxpb.operator_sets import form_of, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encoded
 from formats.ort.operators import operator as operator_of
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     Within: TypeAlias = Callable[[Model, int], tuple[Model, EditResult]]
 
 OLDEST_ONNX = (1, 22)  # before, axes that became an attribute were lost without an error
-GRAPHS = (5, 10)  # the types of attributes with graphs
 IR_VERSION = 10  # of the models that onnx converts, and nobody keeps
 IMPLIED: Final = {
     "AveragePool": "dilations",
@@ -83,7 +83,7 @@ _IN_OUR_WORDS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]]
     (re.compile(r"No Previous Version of \w+ exists"), "no older operator set has it"),
     (
         re.compile(r"DataType \((\d+)\) of Input or Output of operator '\w+' is unallowed for Opset Version (\d+)"),
-        lambda found: f"version {found[2]} of the operator has no {type_name(int(found[1]))}",
+        lambda match: f"version {match[2]} of the operator has no {type_name(int(match[1]))}",
     ),
     (
         re.compile(r"Blocked quantization is not supported for Opset Version (\d+)"),
@@ -112,11 +112,15 @@ class Lone(NamedTuple):
 
     def prefixed(self, prefix: str) -> tuple[Node, list[ValueInfo], list[ValueInfo], list[Tensor]]:
         """The node, its inputs without the constants, its outputs and the constants, all names with a prefix."""
-        known = {tensor.name for tensor in self.constants}
+        constant_names = {tensor.name for tensor in self.constants}
         ends = [[f"{prefix}{name}" if name else "" for name in names] for names in (self.node.input, self.node.output)]
         node = replace(self.node, input=ends[0], output=ends[1])
         inputs, outputs = (
-            [ValueInfo(f"{prefix}{name}", self.types.get(name)) for name in names if name and name not in known]
+            [
+                ValueInfo(f"{prefix}{name}", self.types.get(name))
+                for name in names
+                if name and name not in constant_names
+            ]
             for names in (self.node.input, self.node.output)
         )
         return node, inputs, outputs, [replace(tensor, name=f"{prefix}{tensor.name}") for tensor in self.constants]
@@ -140,23 +144,26 @@ class Converted(NamedTuple):
 
 def as_bytes(message: Any) -> bytes:
     """The bytes of a message without its weights."""
-    writes, _ = lay_out(encode(message, without_weights))
-    return b"".join([write.source.read() for write in writes])
+    return encoded(message, without_weights)
 
 
 def lone(node: Node, types: Callable[[str], Type | None], constants: Callable[[str], Tensor | None]) -> Lone:
     """A node without its neighbours, its subgraphs and what only people read."""
     inputs = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
     outputs = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
-    attributes = [each for each in entries(node, "attribute") if each.g is None and not entries(each, "graphs")]
-    given = list(zip((*inputs, *outputs), (*node.input, *node.output), strict=True))
-    known = {new: kind for new, name in given if name and (kind := types(name)) is not None}
+    attributes = [
+        attribute
+        for attribute in entries(node, "attribute")
+        if attribute.g is None and not entries(attribute, "graphs")
+    ]
+    renamed = list(zip((*inputs, *outputs), (*node.input, *node.output), strict=True))
+    known_types = {new: kind for new, name in renamed if name and (kind := types(name)) is not None}
     tensors = [
         replace(tensor, name=new, doc_string=None, metadata_props=[])
         for new, name in zip(inputs, node.input, strict=True)
         if name and (tensor := constants(name)) is not None
     ]
-    return Lone(Node(inputs, outputs, None, node.op_type, attribute=attributes), known, tuple(tensors))
+    return Lone(Node(inputs, outputs, None, node.op_type, attribute=attributes), known_types, tuple(tensors))
 
 
 def since(operator: str, version: int, domain: str = "") -> int | None:
@@ -177,74 +184,76 @@ def _onnx(operators: Iterable[str], versions: Iterable[int] = ()) -> Any:
         import onnx.version_converter
     if tuple(map(int, onnx.__version__.split(".")[:2])) < OLDEST_ONNX:
         need = ".".join(map(str, OLDEST_ONNX))
-        found = (
+        reason = (
             f"conversions of {names} to other operator sets need onnx {need}, because older ones lose axes; there is"
         )
-        raise MissingPackageError(f"{found} {onnx.__version__}: pip install 'onnx>={need}'", "onnx")
+        raise MissingPackageError(f"{reason} {onnx.__version__}: pip install 'onnx>={need}'", "onnx")
     newest = onnx.defs.onnx_opset_version()
-    if unknown := sorted(each for each in versions if each > newest):
+    if unknown := sorted(version for version in versions if version > newest):
         raise UnsupportedError(
             f"the package onnx {onnx.__version__} knows the operator sets 1 to {newest}, not {unknown[0]}"
         )
     return onnx
 
 
-def converted(nodes: Sequence[Lone], given: int, wanted: int, within: Within) -> list[Converted]:
+def convert_nodes(nodes: Sequence[Lone], from_version: int, wanted: int, within: Within) -> list[Converted]:
     """Each of these nodes in the operator set `wanted`; `within` converts a whole model."""
     results: list[Converted] = [Converted()] * len(nodes)
     groups: dict[tuple[int, int], list[int]] = {}
-    for index, each in enumerate(nodes):
-        operator = each.node.op_type or ""
-        if (first := first_with_inputs(operator, given, wanted)) is not None:
-            results[index] = _with_attributes(each, given, first, wanted, within)
+    for index, single in enumerate(nodes):
+        operator = single.node.op_type or ""
+        if (first := first_with_inputs(operator, from_version, wanted)) is not None:
+            results[index] = _with_attributes(single, from_version, first, wanted, within)
             continue
-        groups.setdefault(ends_to_convert(operator, [*signatures_of(ONNX, operator)], given, wanted), []).append(index)
+        groups.setdefault(ends_to_convert(operator, [*signatures_of(ONNX, operator)], from_version, wanted), []).append(
+            index
+        )
     for (first, last), indices in groups.items():
         chosen = [nodes[index] for index in indices]
         for index, form in zip(indices, _between(chosen, first, last), strict=True):
             for node in form.nodes:
-                _drop_defaults(node, last, given)
+                _drop_defaults(node, last, from_version)
                 refusal, difference = _without_implied(nodes[index], node, last)
                 form = form._replace(refusal=form.refusal or refusal, difference=form.difference or difference)
-                if wanted < given:
+                if wanted < from_version:
                     form = _in_older_form(nodes[index], node, form, last)
             if last != wanted and not form.refusal:
                 form = _further(nodes[index], form, last, wanted, within)
             results[index] = form
-    return [_valid(each, form, given, wanted, within) for each, form in zip(nodes, results, strict=True)]
+    return [_valid(single, form, from_version, wanted, within) for single, form in zip(nodes, results, strict=True)]
 
 
-def _with_attributes(given: Lone, version: int, first: int, wanted: int, within: Within) -> Converted:
+def _with_attributes(single: Lone, version: int, first: int, wanted: int, within: Within) -> Converted:
     """A node whose constant inputs become attributes before the version `first`, in an older one."""
-    (found,) = converted([given], version, first, within)
-    if found.refusal:
-        return found
-    constants = {tensor.name or "": tensor for tensor in (*given.constants, *found.constants)}
-    nodes = [copied(node) for node in found.nodes]
+    (converted,) = convert_nodes([single], version, first, within)
+    if converted.refusal:
+        return converted
+    constants = {tensor.name or "": tensor for tensor in (*single.constants, *converted.constants)}
+    nodes = [copied(node) for node in converted.nodes]
     refusal = next(
         (
             reason
             for node in nodes
-            if node.op_type == given.node.op_type and (reason := with_attributes(node, constants))
+            if node.op_type == single.node.op_type and (reason := with_attributes(node, constants))
         ),
         "",
     )
     if refusal:
         return Converted(refusal=refusal)
-    found = found._replace(nodes=tuple(nodes))
-    return found if first - 1 == wanted else _further(given, found, first - 1, wanted, within)
+    converted = converted._replace(nodes=tuple(nodes))
+    return converted if first - 1 == wanted else _further(single, converted, first - 1, wanted, within)
 
 
-def _in_older_form(given: Lone, node: Node, form: Converted, version: int) -> Converted:
+def _in_older_form(original: Lone, node: Node, form: Converted, version: int) -> Converted:
     """Write one of the nodes of a form on its way down as older versions need it: see `attribute_forms`."""
-    constants = {tensor.name or "": tensor for tensor in given.constants}
-    data = given.types.get("i0") if node.op_type == given.node.op_type else None
-    refusal = with_one_scale(node, given.types.get("i1") if data is not None else None, version)
+    constants = {tensor.name or "": tensor for tensor in original.constants}
+    data = original.types.get("i0") if node.op_type == original.node.op_type else None
+    refusal = with_one_scale(node, original.types.get("i1") if data is not None else None, version)
     below, difference = from_the_start(node, data, constants, version)
     refusal = refusal or below
     with_tensor(node, version)
-    added = (with_addend(node, given.types.get("i0"), version), with_region(node, version))
-    more = tuple(each for each in added if each is not None)
+    added = (with_addend(node, original.types.get("i0"), version), with_region(node, version))
+    more = tuple(tensor for tensor in added if tensor is not None)
     return form._replace(
         refusal=form.refusal or refusal, difference=form.difference or difference, constants=(*form.constants, *more)
     )
@@ -253,81 +262,81 @@ def _in_older_form(given: Lone, node: Node, form: Converted, version: int) -> Co
 def _between(nodes: Sequence[Lone], first: int, last: int) -> list[Converted]:
     """These nodes between two versions that have different forms of them, or unchanged if both are the same."""
     if first == last:
-        return [Converted((copied(each.node),)) for each in nodes]
-    wrong = [wrong_in_onnx(each.node, each.types.get("i0"), first, last) for each in nodes]
-    right = [each for each, reason in zip(nodes, wrong, strict=True) if not reason]
-    found = iter(_batch(right, first, last) if right else ())
-    return [Converted(refusal=reason) if reason else next(found) for reason in wrong]
+        return [Converted((copied(single.node),)) for single in nodes]
+    wrong = [wrong_in_onnx(single.node, single.types.get("i0"), first, last) for single in nodes]
+    right = [single for single, reason in zip(nodes, wrong, strict=True) if not reason]
+    converted = iter(_batch(right, first, last) if right else ())
+    return [Converted(refusal=reason) if reason else next(converted) for reason in wrong]
 
 
-def _valid(given: Lone, found: Converted, version: int, wanted: int, within: Within) -> Converted:
+def _valid(single: Lone, converted: Converted, version: int, wanted: int, within: Within) -> Converted:
     """What a node became, or its definition by other operators where that is refused."""
-    if found.refusal or (found := _checked(given, found, version, wanted)).refusal:
-        if has_references(given.node):
-            return found
-        defined = _checked(given, _defined(given, version, wanted, within), version, wanted)
-        return found if defined.refusal and given.node.op_type not in WRITTEN else defined
-    return found
+    if converted.refusal or (converted := _checked(single, converted, version, wanted)).refusal:
+        if has_references(single.node):
+            return converted
+        defined = _checked(single, _defined(single, version, wanted, within), version, wanted)
+        return converted if defined.refusal and single.node.op_type not in WRITTEN else defined
+    return converted
 
 
-def _without_implied(given: Lone, node: Node, version: int) -> tuple[str, str]:
+def _without_implied(single: Lone, node: Node, version: int) -> tuple[str, str]:
     """Drop an attribute that an older form lacks, where the result is the same; or what prevents it, and what differs.
 
     Split divides evenly without a number of parts; Reshape cannot write a dim of zero, which only empty tensors have.
     """
     name = IMPLIED.get(node.op_type or "")
-    found = next((each for each in node.attribute if each.name == name), None)
+    implied = next((attribute for attribute in node.attribute if attribute.name == name), None)
     form = form_of(ONNX, node.op_type or "", version)
-    if found is None or found.ref_attr_name or form is None or name in form.attributes:
+    if implied is None or implied.ref_attr_name or form is None or name in form.attributes:
         return "", ""
-    if name == "dilations" and any(each != 1 for each in found.ints):
+    if name == "dilations" and any(dilation != 1 for dilation in implied.ints):
         return "", ""  # the caller reports it as an unknown attribute
-    if name == "num_outputs" and uneven_split(node, given.types.get("i0")):
+    if name == "num_outputs" and uneven_split(node, single.types.get("i0")):
         return EVEN, ""
-    node.attribute = [each for each in node.attribute if each is not found]
-    if name != "allowzero" or not found.i:
+    node.attribute = [attribute for attribute in node.attribute if attribute is not implied]
+    if name != "allowzero" or not implied.i:
         return "", ""
-    shape = next((tensor for tensor in given.constants if tensor.name == "i1"), None)
+    shape = next((tensor for tensor in single.constants if tensor.name == "i1"), None)
     return "", "" if shape is not None and shape.numpy().all() else EMPTY
 
 
-def _further(given: Lone, found: Converted, version: int, wanted: int, within: Within) -> Converted:
+def _further(single: Lone, converted: Converted, version: int, wanted: int, within: Within) -> Converted:
     """What a node became in one version, in another one."""
-    _, inputs, outputs, constants = given.prefixed("")
+    _, inputs, outputs, constants = single.prefixed("")
     own = {tensor.name for tensor in constants}
-    used = {name for node in found.nodes for name in node.input}
+    used = {name for node in converted.nodes for name in node.input}
     kept = [tensor for tensor in constants if tensor.name in used]
-    graph = Graph(name="further", node=[*found.nodes], input=inputs, output=outputs)
-    graph.initializer = [*kept, *found.constants]
+    graph = Graph(name="further", node=[*converted.nodes], input=inputs, output=outputs)
+    graph.initializer = [*kept, *converted.constants]
     try:
-        model, done = within(Model(IR_VERSION, opset_import=[OperatorSetId("", version)], graph=graph), wanted)
+        model, result = within(Model(IR_VERSION, opset_import=[OperatorSetId("", version)], graph=graph), wanted)
     except RefusedError as error:
         return Converted(refusal=error.reasons[0])
     new = [tensor for tensor in main_graph(model).initializer if tensor.name not in own]
-    difference = found.difference or next((loss.detail for loss in done.losses), "")
+    difference = converted.difference or next((loss.detail for loss in result.losses), "")
     return Converted(tuple(main_graph(model).node), tuple(new), difference=difference)
 
 
-def _batch(nodes: Sequence[Lone], given: int, wanted: int) -> list[Converted]:
+def _batch(nodes: Sequence[Lone], from_version: int, wanted: int) -> list[Converted]:
     """The nodes as onnx converts them: all at once, or in halves if it refuses one of them."""
-    onnx = _onnx((each.node.op_type or "" for each in nodes), (given, wanted))
+    onnx = _onnx((single.node.op_type or "" for single in nodes), (from_version, wanted))
     graph = Graph(name="nodes")
-    for index, each in enumerate(nodes):
-        node, inputs, outputs, constants = each.prefixed(f"{index}.")
+    for index, single in enumerate(nodes):
+        node, inputs, outputs, constants = single.prefixed(f"{index}.")
         graph.node.append(node)
         graph.input += inputs
         graph.output += outputs
         graph.initializer += constants
-    model = Model(IR_VERSION, opset_import=[OperatorSetId("", given)], graph=graph)
+    model = Model(IR_VERSION, opset_import=[OperatorSetId("", from_version)], graph=graph)
     try:
-        done = onnx.version_converter.convert_version(onnx.ModelProto.FromString(as_bytes(model)), wanted)
+        result = onnx.version_converter.convert_version(onnx.ModelProto.FromString(as_bytes(model)), wanted)
     except Exception as error:
         if len(nodes) == 1:
             return [Converted(refusal=_said(error))]
         half = len(nodes) // 2
-        return [*_batch(nodes[:half], given, wanted), *_batch(nodes[half:], given, wanted)]
-    found = decode(Literal(done.SerializeToString()), Model)
-    return [_taken(main_graph(found), f"{index}.", each) for index, each in enumerate(nodes)]
+        return [*_batch(nodes[:half], from_version, wanted), *_batch(nodes[half:], from_version, wanted)]
+    converted_model = decode(Literal(result.SerializeToString()), Model)
+    return [_taken(main_graph(converted_model), f"{index}.", single) for index, single in enumerate(nodes)]
 
 
 def _said(error: Exception) -> str:
@@ -338,11 +347,11 @@ def _said(error: Exception) -> str:
     return text[:MESSAGE] or type(error).__name__
 
 
-def _taken(graph: Graph, prefix: str, given: Lone) -> Converted:
+def _taken(graph: Graph, prefix: str, single: Lone) -> Converted:
     """What a node became: the nodes in the graph that its outputs need."""
     makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    needed, stack = set(), [f"{prefix}{name}" for name in given.node.output if name]
+    needed, stack = set(), [f"{prefix}{name}" for name in single.node.output if name]
     if any(name not in makers for name in stack):
         return Converted(refusal="onnx's converter loses an output")
     constants = {}
@@ -363,34 +372,34 @@ def _taken(graph: Graph, prefix: str, given: Lone) -> Converted:
 # What ONNX defines by other operators
 
 
-def _defined(given: Lone, version: int, wanted: int, within: Within) -> Converted:
+def _defined(single: Lone, version: int, wanted: int, within: Within) -> Converted:
     """A node as ONNX defines its operator by others, in an operator set that does not have it."""
-    operator = given.node.op_type or ""
+    operator = single.node.op_type or ""
     if since(operator, version) is None:
         return Converted(refusal=f"version {version} of ai.onnx has no operator {operator:.80}")
-    own = written(given.node, given.types, given.constants, wanted)
+    own = written(single.node, single.types, single.constants, wanted)
     if own is not None:
         if own.refusal:
             return Converted(refusal=own.refusal)
-        return _defined_by(given, Converted(own.nodes, own.constants), SET, wanted, within)
-    body = _body(_onnx([operator], [version]).defs.get_schema(operator, version, ""), given, wanted)
+        return _defined_by(single, Converted(own.nodes, own.constants), SET, wanted, within)
+    body = _body(_onnx([operator], [version]).defs.get_schema(operator, version, ""), single, wanted)
     if body is None:
         return Converted(refusal="ONNX does not define it by other operators")
     function, its_version = body
-    if any(entry.domain not in (None, "", "ai.onnx") for entry in function.opset_import):
+    if any(entry.domain not in STANDARD_DOMAINS for entry in function.opset_import):
         return Converted(refusal="ONNX defines it by operators of other domains")
-    return _defined_by(given, Converted(tuple(_inlined(function, given, version))), its_version, wanted, within)
+    return _defined_by(single, Converted(tuple(_inlined(function, single, version))), its_version, wanted, within)
 
 
-def _defined_by(given: Lone, form: Converted, version: int, wanted: int, within: Within) -> Converted:
+def _defined_by(single: Lone, form: Converted, version: int, wanted: int, within: Within) -> Converted:
     """A form of a node by other operators, in the set `wanted`."""
-    found = _further(given, form, version, wanted, within)
-    if found.refusal:
-        return Converted(refusal=f"its definition by other operators is refused: {found.refusal}")
-    return found._replace(is_defined=True)
+    converted = _further(single, form, version, wanted, within)
+    if converted.refusal:
+        return Converted(refusal=f"its definition by other operators is refused: {converted.refusal}")
+    return converted._replace(is_defined=True)
 
 
-def _body(schema: Any, given: Lone, wanted: int) -> tuple[Function, int] | None:
+def _body(schema: Any, single: Lone, wanted: int) -> tuple[Function, int] | None:
     """ONNX's definition of an operator as a function, and the operator set of its nodes: the nearest to `wanted`."""
 
     def nearest(versions: Iterable[int]) -> int | None:
@@ -401,9 +410,9 @@ def _body(schema: Any, given: Lone, wanted: int) -> tuple[Function, int] | None:
     if (version := nearest(schema.function_opset_versions)) is not None:
         data = schema.get_function_with_opset_version(version)
     elif (version := nearest(schema.context_dependent_function_opset_versions)) is not None:
-        types = [as_bytes(given.types.get(name) or Type()) if name else b"" for name in given.node.input]
+        types = [as_bytes(single.types.get(name) or Type()) if name else b"" for name in single.node.input]
         try:
-            data = schema.get_context_dependent_function_with_opset_version(version, as_bytes(given.node), types)
+            data = schema.get_context_dependent_function_with_opset_version(version, as_bytes(single.node), types)
         except Exception:
             return None
     else:
@@ -411,12 +420,12 @@ def _body(schema: Any, given: Lone, wanted: int) -> tuple[Function, int] | None:
     return (decode(Literal(data), Function), version) if data else None
 
 
-def _inlined(function: Function, given: Lone, version: int) -> list[Node]:
+def _inlined(function: Function, single: Lone, version: int) -> list[Node]:
     """The nodes of a function with the names and the attributes of a node that calls it."""
-    names = dict(zip(function.input, (*given.node.input, *[""] * len(function.input)), strict=False))
-    names |= dict(zip(function.output, given.node.output, strict=False))
-    values = {each.name: each for each in given.node.attribute}
-    values = _defaults(given.node.op_type or "", version) | values
+    names = dict(zip(function.input, (*single.node.input, *[""] * len(function.input)), strict=False))
+    names |= dict(zip(function.output, single.node.output, strict=False))
+    values = {attribute.name: attribute for attribute in single.node.attribute}
+    values = _defaults(single.node.op_type or "", version) | values
     inner = Graph(node=function.node)
     _rename(inner, {name: name if new is None else new for name, new in names.items()}, values)
     return inner.node
@@ -445,21 +454,23 @@ def _rename(graph: Graph, names: Mapping[str, str], values: Mapping[str | None, 
 # Whether the result is valid
 
 
-def _checked(given: Lone, found: Converted, version: int, wanted: int) -> Converted:
+def _checked(single: Lone, converted: Converted, version: int, wanted: int) -> Converted:
     """The result, or the reason why the operator set does not allow it: an attribute, or the type of a value."""
-    if found.refusal:
-        return found
-    for node in found.nodes:
+    if converted.refusal:
+        return converted
+    for node in converted.nodes:
         operator = node.op_type or ""
         signature, form = signature_of("", operator, wanted), form_of(ONNX, operator, wanted)
         if signature is None or form is None:
             return Converted(refusal=f"version {wanted} of ai.onnx has no operator {operator}")
         _drop_defaults(node, wanted, version)
-        has_graphs = any(number in GRAPHS for number, _ in form.attributes.values())
-        reason = "" if has_graphs and not found.is_defined else _form_problem(node, form, wanted)
-        if reason := reason or _type_problem(node, signature, given.types):
+        has_graphs = any(
+            number in (AttributeType.GRAPH, AttributeType.GRAPHS) for number, _ in form.attributes.values()
+        )
+        reason = "" if has_graphs and not converted.is_defined else _form_problem(node, form, wanted)
+        if reason := reason or _type_problem(node, signature, single.types):
             return Converted(refusal=reason)
-    return found
+    return converted
 
 
 def _form_problem(node: Node, form: Form, version: int) -> str:
@@ -468,42 +479,44 @@ def _form_problem(node: Node, form: Form, version: int) -> str:
     forms = versions_of(ONNX, node.op_type or "")
     for word, names, wanted in (("input", node.input, form.inputs), ("output", node.output, form.outputs)):
         if not wanted.least <= len(names) <= wanted.most:
-            counts = {since: getattr(each, f"{word}s") for since, each in forms.items()}
-            later = [since for since, each in counts.items() if each and each.least <= len(names) <= each.most]
+            counts = {since: getattr(other, f"{word}s") for since, other in forms.items()}
+            later = [since for since, count in counts.items() if count and count.least <= len(names) <= count.most]
             if first := min((since for since in later if since > version), default=0):
                 return f"{node.op_type} with {len(names)} {word}s has no form before operator set {first}"
             return f"version {version} of the operator has {wanted} {word}s, not {len(names)}"
         omitted = (index for index, name in enumerate(names) if not name and wanted.letters[index : index + 1] == "S")
         if (index := next(omitted, None)) is not None:
             return f"it needs {word} {index}"
-    given = {each.name or "": each for each in node.attribute}
-    for name, each in given.items():
+    attributes = {attribute.name or "": attribute for attribute in node.attribute}
+    for name, attribute in attributes.items():
         if name not in form.attributes:
             later = [since for since, other in forms.items() if since > version and name in other.attributes]
             if later:
                 return f"{node.op_type} with the attribute {name:.80} has no form before operator set {min(later)}"
             return f"version {version} of the operator has no attribute {name!r:.80}"
-        if each.type not in (None, form.attributes[name][0]):
+        if attribute.type not in (None, form.attributes[name][0]):
             return f"its attribute {name!r:.80} has another type in version {version} of the operator"
-    missing = (name for name, (_, is_required) in form.attributes.items() if is_required and name not in given)
+    missing = (name for name, (_, is_required) in form.attributes.items() if is_required and name not in attributes)
     return "".join(f"it needs the attribute {name!r}" for name in [*missing][:1])
 
 
 def _defaults(operator: str, version: int) -> dict[str | None, Attribute]:
     """The attributes of an operator that mean the same as none."""
     row = operator_of("", operator, version)
-    return {} if row is None else {each.name: each for each in row.defaults}
+    return {} if row is None else {attribute.name: attribute for attribute in row.defaults}
 
 
-def _drop_defaults(node: Node, wanted: int, given: int) -> None:
+def _drop_defaults(node: Node, wanted: int, from_version: int) -> None:
     """Drop attributes that the form of one version lacks, and that mean the same as none in the other version."""
     operator = node.op_type or ""
-    mine, other = (form_of(ONNX, operator, version) for version in (wanted, given))
+    mine, other = (form_of(ONNX, operator, version) for version in (wanted, from_version))
     if mine is None or mine.inputs is None or other is None or other.inputs is None:
         return
-    defaults = _defaults(operator, given)
+    defaults = _defaults(operator, from_version)
     node.attribute = [
-        each for each in node.attribute if each.name in mine.attributes or defaults.get(each.name) != each
+        attribute
+        for attribute in node.attribute
+        if attribute.name in mine.attributes or defaults.get(attribute.name) != attribute
     ]
 
 
@@ -523,32 +536,31 @@ def _type_problem(node: Node, signature: Signature, types: Mapping[str, Type]) -
     return ""
 
 
-def instance(found: Converted, node: Node, fresh: Callable[[str], str]) -> tuple[list[Node], list[Tensor]]:
-    """New nodes and constants for a node of the model, of which `found` has the form; `fresh` makes new names."""
+def instance(converted: Converted, node: Node, fresh: Callable[[str], str]) -> tuple[list[Node], list[Tensor]]:
+    """New nodes and constants for a node of the model, of which `converted` has the form; `fresh` makes new names."""
     ends = [(f"i{index}", name) for index, name in enumerate(node.input)]
     ends += [(f"o{index}", name) for index, name in enumerate(node.output)]
     names = {new: name for new, name in ends if name}
     near = node.name or next(filter(None, node.output), "") or node.op_type or ""
-    made = [copied(each) for each in found.nodes]
-    constants = [copied(each) for each in found.constants]
-    for name in [*(name for each in made for name in each.output if name), *(each.name or "" for each in constants)]:
+    made = [copied(new) for new in converted.nodes]
+    constants = [copied(tensor) for tensor in converted.constants]
+    for name in [*(name for new in made for name in new.output if name), *(tensor.name or "" for tensor in constants)]:
         if name not in names:
             names[name] = fresh(near)
     _rename(inner := Graph(node=made), names, {})
     for tensor in constants:
         tensor.name = names[tensor.name or ""]
-    own = {each.name: each for each in entries(node, "attribute")}
-    main = next((each for each in made if each.op_type == node.op_type), made[-1])
-    for each in inner.node:
-        each.name = node.name if each is main or not node.name else fresh(f"{node.name}_{each.op_type}")
-        each.domain = node.domain
-        each.metadata_props = [copied(entry) for entry in entries(node, "metadata_props")]
-        each.doc_string = node.doc_string if each is main else None
-        each.attribute = [
-            own[a.name] if a.t is not None and a.name in own and own[a.name].t is not None else a
-            for a in each.attribute
+    own = {attribute.name: attribute for attribute in entries(node, "attribute")}
+    main = next((new for new in made if new.op_type == node.op_type), made[-1])
+    for new in inner.node:
+        new.name = node.name if new is main or not node.name else fresh(f"{node.name}_{new.op_type}")
+        new.domain = node.domain
+        new.metadata_props = [copied(entry) for entry in entries(node, "metadata_props")]
+        new.doc_string = node.doc_string if new is main else None
+        new.attribute = [
+            own[a.name] if a.t is not None and a.name in own and own[a.name].t is not None else a for a in new.attribute
         ]
-    if main.op_type == node.op_type and not found.is_defined:
-        held = {each.name for each in main.attribute}
-        main.attribute += [a for a in own.values() if (a.g is not None or a.graphs) and a.name not in held]
+    if main.op_type == node.op_type and not converted.is_defined:
+        names_there = {attribute.name for attribute in main.attribute}
+        main.attribute += [a for a in own.values() if (a.g is not None or a.graphs) and a.name not in names_there]
     return inner.node, constants

@@ -48,7 +48,7 @@ class Written(NamedTuple):
 def written(node: Node, types: Mapping[str, Type], constants: Sequence[Tensor], wanted: int) -> Written | None:
     """What does the same as a node in an operator set without its operator; `None` if nothing is known for it."""
     form = _FORMS.get(node.op_type or "")
-    return None if form is None else form(node, types, {each.name or "": each for each in constants}, wanted)
+    return None if form is None else form(node, types, {tensor.name or "": tensor for tensor in constants}, wanted)
 
 
 def _trilu(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor], wanted: int) -> Written:
@@ -56,14 +56,14 @@ def _trilu(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor
     import numpy
 
     data, result = node.input[0], node.output[0]
-    given = types.get(data)
-    row = dtypes.BY_NUMBER.get(given.tensor_type.elem_type or 0) if given is not None and given.tensor_type else None
-    if given is None or row is None or row.numpy_name == "bfloat16":
-        found = type_text(given)
-        return Written(refusal=f"a mask needs a zero of the type of its data, which is {found or 'not known'}")
-    is_upper = next((each.i for each in entries(node, "attribute") if each.name == "upper"), 1) != 0
+    kind = types.get(data)
+    row = dtypes.BY_NUMBER.get(kind.tensor_type.elem_type or 0) if kind is not None and kind.tensor_type else None
+    if kind is None or row is None or row.numpy_name == "bfloat16":
+        type_name = type_text(kind)
+        return Written(refusal=f"a mask needs a zero of the type of its data, which is {type_name or 'not known'}")
+    is_upper = next((attribute.i for attribute in entries(node, "attribute") if attribute.name == "upper"), 1) != 0
     shift = node.input[1] if len(node.input) > 1 else ""
-    rows, columns = _last_dims(given)
+    rows, columns = _last_dims(kind)
     is_known = rows is not None and columns is not None and (not shift or shift in constants)
     count = (rows or 0) * (columns or 0)
     if is_known and count <= (MOST_IN_GRAPH if wanted >= RANGE else MOST):
@@ -71,19 +71,19 @@ def _trilu(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor
         k = int(constants[shift].numpy().ravel()[0]) if shift else 0
         left_out = ~part(numpy.ones((rows or 0, columns or 0), bool), k)
         made: list[Node] = []
-        held = [from_numpy(left_out, "mask")]
+        new_constants = [from_numpy(left_out, "mask")]
     else:
         if wanted < RANGE:
             why = f"{count} elements" if is_known else "dims that are not known"
             return Written(refusal=f"its mask would have {why}, and no operator before version {RANGE} computes it")
-        made, held = _computed_mask(data, shift, is_upper)
+        made, new_constants = _computed_mask(data, shift, is_upper)
     if row.numpy_name == "bool":
         last = [make_node("Not", ["mask"], ["kept"]), make_node("And", [data, "kept"], [result])]
     else:
         zero = numpy.array("", "object") if row.numpy_name == "object" else numpy.zeros((), row.numpy_name)
-        held.append(from_numpy(zero, "zero"))
+        new_constants.append(from_numpy(zero, "zero"))
         last = [make_node("Where", ["mask", "zero", data], [result])]
-    return Written((*made, *last), tuple(held))
+    return Written((*made, *last), tuple(new_constants))
 
 
 def _computed_mask(data: str, shift: str, is_upper: bool) -> tuple[list[Node], list[Tensor]]:
@@ -94,8 +94,8 @@ def _computed_mask(data: str, shift: str, is_upper: bool) -> tuple[list[Node], l
         array: numpy.ndarray = numpy.array(value, "int64")
         return from_numpy(array, name)
 
-    held = [number(-2, "row_axis"), number(-1, "column_axis"), number(0, "start"), number(1, "step")]
-    held.append(number([-1, 1], "upright"))
+    constants = [number(-2, "row_axis"), number(-1, "column_axis"), number(0, "start"), number(1, "step")]
+    constants.append(number([-1, 1], "upright"))
     nodes = [make_node("Shape", [data], ["shape"])]
     for word in ("row", "column"):
         nodes.append(make_node("Gather", ["shape", f"{word}_axis"], [f"{word}_count"]))
@@ -105,12 +105,12 @@ def _computed_mask(data: str, shift: str, is_upper: bool) -> tuple[list[Node], l
         nodes.append(make_node("Add", ["upright_rows", shift], ["first"]))
     edge = "first" if shift else "upright_rows"
     nodes.append(make_node("Less", ["columns", edge] if is_upper else [edge, "columns"], ["mask"]))
-    return nodes, held
+    return nodes, constants
 
 
-def _last_dims(given: Type) -> tuple[int | None, int | None]:
+def _last_dims(kind: Type) -> tuple[int | None, int | None]:
     """The last two dims of a type, as far as they are known."""
-    shape = given.tensor_type.shape if given.tensor_type is not None else None
+    shape = kind.tensor_type.shape if kind.tensor_type is not None else None
     if shape is None or len(shape.dim) < 2:
         return None, None
     rows, columns = shape.dim[-2:]
@@ -121,59 +121,61 @@ def _shape(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor
     """Some dims of a value: a slice of all of them, which counts and limits its ends as Shape does."""
     import numpy
 
-    ends = {each.name: each.i or 0 for each in entries(node, "attribute")}
+    ends = {attribute.name: attribute.i or 0 for attribute in entries(node, "attribute")}
     first, last = ends.get("start", 0), ends.get("end", numpy.iinfo("int64").max)
-    held = (from_numpy(numpy.array([first]), "first"), from_numpy(numpy.array([last]), "last"))
+    slice_ends = (from_numpy(numpy.array([first]), "first"), from_numpy(numpy.array([last]), "last"))
     nodes = (make_node("Shape", [node.input[0]], ["dims"]), make_node("Slice", ["dims", "first", "last"], node.output))
-    return Written(nodes, held)
+    return Written(nodes, slice_ends)
 
 
 def _einsum(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor], wanted: int) -> Written:
     """A product of two tensors as a MatMul, where each side has at most one axis of its own."""
-    equation = next((each.s for each in entries(node, "attribute") if each.name == "equation"), None) or b""
+    equation = (
+        next((attribute.s for attribute in entries(node, "attribute") if attribute.name == "equation"), None) or b""
+    )
     terms, arrow, result = equation.decode(errors="replace").replace(" ", "").partition("->")
     sides = terms.split(",")
     if not arrow or len(sides) != 2 or len(node.input) != 2:
         return Written(refusal="only an equation of two inputs with `->` can be written as a MatMul")
     left, right = sides
-    if not all(len(set(each)) == len(each) and "." not in each for each in (left, right, result)):
+    if not all(len(set(term)) == len(term) and "." not in term for term in (left, right, result)):
         return Written(refusal="an equation with an ellipsis or with one letter twice is no MatMul")
-    batch = "".join(each for each in result if each in left and each in right)
-    summed = "".join(each for each in left if each in right and each not in result)
-    rows, columns = ("".join(each for each in side if each not in batch + summed) for side in sides)
+    batch = "".join(letter for letter in result if letter in left and letter in right)
+    summed = "".join(letter for letter in left if letter in right and letter not in result)
+    rows, columns = ("".join(letter for letter in side if letter not in batch + summed) for side in sides)
     if len(summed) != 1 or len(rows) > 1 or len(columns) > 1 or set(rows + columns) - set(result):
         return Written(refusal=f"a MatMul sums over one axis and has one more on each side, not {terms}->{result}")
     if set(batch + rows + columns) != set(result):
         return Written(refusal=f"the result of {terms}->{result} has a letter that no input has")
-    held: list[Tensor] = []
+    new_constants: list[Tensor] = []
     nodes: list[Node] = []
     for word, side, order, gap in (
         ("left", left, batch + rows + summed, 0 if rows else -2),
         ("right", right, batch + summed + columns, 0 if columns else -1),
     ):
-        perm = [side.index(each) for each in order]
+        perm = [side.index(letter) for letter in order]
         nodes.append(make_node("Transpose", [node.input[word == "right"]], [f"{word}_turned"], perm=perm))
-        nodes += _with_axis(f"{word}_turned", f"{word}_matrix", len(order), gap, held)
+        nodes += _with_axis(f"{word}_turned", f"{word}_matrix", len(order), gap, new_constants)
     made = batch + rows + columns
     nodes.append(make_node("MatMul", ["left_matrix", "right_matrix"], ["product"]))
     missing = [axis for axis, letters in ((-2, rows), (-1, columns)) if not letters]
     at = "product"
     if missing:
-        held.append(_axes([len(batch) + 2 + axis for axis in missing], "missing_axes"))
+        new_constants.append(_axes([len(batch) + 2 + axis for axis in missing], "missing_axes"))
         nodes.append(make_node("Squeeze", ["product", "missing_axes"], ["squeezed"]))
         at = "squeezed"
-    perm = [made.index(each) for each in result]
+    perm = [made.index(letter) for letter in result]
     nodes.append(
         make_node("Transpose", [at], node.output, perm=perm) if perm else make_node("Identity", [at], node.output)
     )
-    return Written(tuple(nodes), tuple(held))
+    return Written(tuple(nodes), tuple(new_constants))
 
 
-def _with_axis(name: str, new: str, rank: int, gap: int, held: list[Tensor]) -> list[Node]:
+def _with_axis(name: str, new: str, rank: int, gap: int, new_constants: list[Tensor]) -> list[Node]:
     """A node that gives a value an axis of size one at `gap`, counted from the end; 0 means that it has all axes."""
     if not gap:
         return [make_node("Identity", [name], [new])]
-    held.append(_axes([rank + 1 + gap], f"{new}_axis"))
+    new_constants.append(_axes([rank + 1 + gap], f"{new}_axis"))
     return [make_node("Unsqueeze", [name, f"{new}_axis"], [new])]
 
 
@@ -227,32 +229,32 @@ def is_alike(operator: str, version: int, *, down: bool) -> bool:
     return (operator, version) in _ROWS or (down and (operator, version) == _SPLIT)
 
 
-def ends_to_convert(operator: str, versions: list[int], given: int, wanted: int) -> tuple[int, int]:
+def ends_to_convert(operator: str, versions: list[int], from_version: int, wanted: int) -> tuple[int, int]:
     """The versions between which another form must be found; both are the same if all forms on the way are alike.
 
     `versions` are those with a new form of the operator.
     """
-    if wanted < given:
-        steps = [version for version in sorted(versions) if wanted < version <= given]
+    if wanted < from_version:
+        steps = [version for version in sorted(versions) if wanted < version <= from_version]
         while steps and is_alike(operator, steps[-1], down=True):
-            given = steps.pop() - 1
+            from_version = steps.pop() - 1
         while steps and is_alike(operator, steps[0], down=True):
             wanted = steps.pop(0)
     else:
-        steps = [version for version in sorted(versions) if given < version <= wanted]
+        steps = [version for version in sorted(versions) if from_version < version <= wanted]
         while steps and is_alike(operator, steps[0], down=False):
-            given = steps.pop(0)
+            from_version = steps.pop(0)
         while steps and is_alike(operator, steps[-1], down=False):
             wanted = steps.pop() - 1
-    return (given, wanted) if steps else (wanted, wanted)
+    return (from_version, wanted) if steps else (wanted, wanted)
 
 
 def uneven_split(node: Node, data: Type | None) -> bool:
     """Whether a Split by a number of parts may have a smaller last one."""
-    parts = next((each.i for each in entries(node, "attribute") if each.name == "num_outputs"), None)
+    parts = next((attribute.i for attribute in entries(node, "attribute") if attribute.name == "num_outputs"), None)
     if parts is None:
         return False
-    axis = next((each.i or 0 for each in entries(node, "attribute") if each.name == "axis"), 0)
+    axis = next((attribute.i or 0 for attribute in entries(node, "attribute") if attribute.name == "axis"), 0)
     shape = data.tensor_type.shape if data is not None and data.tensor_type is not None else None
     if shape is None or not -len(shape.dim) <= axis < len(shape.dim):
         return True
@@ -260,17 +262,17 @@ def uneven_split(node: Node, data: Type | None) -> bool:
     return size is None or parts < 1 or size % parts != 0
 
 
-def wrong_in_onnx(node: Node, data: Type | None, given: int, wanted: int) -> str:
+def wrong_in_onnx(node: Node, data: Type | None, from_version: int, wanted: int) -> str:
     """Why onnx's converter is not asked, where its result is known to be wrong."""
     if has_references(node):
         return "an attribute has a value only where its function is called, and onnx's converter would lose it"
-    crossed = range(min(given, wanted) + 1, max(given, wanted) + 1)
+    crossed = range(min(from_version, wanted) + 1, max(from_version, wanted) + 1)
     if node.op_type == "Resize" and NEGATIVE in crossed:
         return f"before version {NEGATIVE}, ONNX does not say which places of its input it reads"
     if node.op_type == "Scan" and SCAN in crossed:
         return f"before version {SCAN}, Scan has an axis for batches, and onnx's converter makes no valid model of it"
-    if node.op_type in ("LogSoftmax", "Softmax") and FLATTENED in crossed and wanted < given:
-        axis = next((each.i or 0 for each in entries(node, "attribute") if each.name == "axis"), -1)
+    if node.op_type in ("LogSoftmax", "Softmax") and FLATTENED in crossed and wanted < from_version:
+        axis = next((attribute.i or 0 for attribute in entries(node, "attribute") if attribute.name == "axis"), -1)
         shape = data.tensor_type.shape if data is not None and data.tensor_type is not None else None
         is_last = axis == -1 and wanted >= NEGATIVE if shape is None else axis in (-1, len(shape.dim) - 1)
         if not is_last:
@@ -280,7 +282,7 @@ def wrong_in_onnx(node: Node, data: Type | None, given: int, wanted: int) -> str
 
 def has_references(node: Node) -> bool:
     """Whether an attribute is that of the function around the node."""
-    return any(each.ref_attr_name for each in entries(node, "attribute"))
+    return any(attribute.ref_attr_name for attribute in entries(node, "attribute"))
 
 
 # The version of the set from which on an operator has inputs in place of these attributes; inputs begin after the data.
@@ -309,10 +311,10 @@ QUANTIZING: Final = ("DequantizeLinear", "QuantizeLinear")
 INDICES: Final = "a negative index counts from the end, which Gather does not define before version 11"
 
 
-def first_with_inputs(operator: str, given: int, wanted: int) -> int | None:
+def first_with_inputs(operator: str, from_version: int, wanted: int) -> int | None:
     """The version on the way down in which an operator has inputs that become attributes before it."""
     first = INPUTS.get(operator, (0, ()))[0]
-    return first if wanted < first <= given else None
+    return first if wanted < first <= from_version else None
 
 
 def with_attributes(node: Node, constants: Mapping[str, Tensor]) -> str:
@@ -326,15 +328,17 @@ def with_attributes(node: Node, constants: Mapping[str, Tensor]) -> str:
             continue
         if value not in constants:
             return f"before version {version}, its {name} is an attribute, and here no constant"
-        found: Any = constants[value].numpy().ravel().tolist()
+        elements: Any = constants[value].numpy().ravel().tolist()
         if name == "steps":
-            if any(step != 1 for step in found):
+            if any(step != 1 for step in elements):
                 return f"before version {version}, it has no steps"
             continue
         single = name in ("min", "max", "value", "k")
-        if (single and len(found) != 1) or (not single and not found):
-            return f"its {name} has {len(found)} elements"
-        made.append(make_attribute(name, (int(found[0]) if name == "k" else float(found[0])) if single else found))
+        if (single and len(elements) != 1) or (not single and not elements):
+            return f"its {name} has {len(elements)} elements"
+        made.append(
+            make_attribute(name, (int(elements[0]) if name == "k" else float(elements[0])) if single else elements)
+        )
     node.input = node.input[:1]
     node.attribute = [*node.attribute, *made]
     return ""
@@ -347,7 +351,7 @@ def from_the_start(node: Node, data: Type | None, constants: Mapping[str, Tensor
     """
     if wanted >= FROM_THE_END or node.op_type in ALWAYS:
         return "", ""
-    for attribute in [each for each in entries(node, "attribute") if each.name in ("axis", "axes")]:
+    for attribute in [attribute for attribute in entries(node, "attribute") if attribute.name in ("axis", "axes")]:
         numbers = [attribute.i] if attribute.name == "axis" else [*attribute.ints]
         if all((number or 0) >= 0 for number in numbers):
             continue
@@ -361,7 +365,7 @@ def from_the_start(node: Node, data: Type | None, constants: Mapping[str, Tensor
             new.i = counted[0]
         else:
             new.ints = counted
-        node.attribute = [new if each is attribute else each for each in node.attribute]
+        node.attribute = [new if other is attribute else other for other in node.attribute]
     if node.op_type == "Slice" and len(node.input) > 3 and node.input[3]:
         axes = constants.get(node.input[3])
         if axes is None or (axes.numpy() < 0).any():
@@ -384,7 +388,7 @@ def with_one_scale(node: Node, scale: Type | None, wanted: int) -> str:
         )
     if any(dim.dim_value != 1 for dim in shape.dim):
         return f"before version {PER_AXIS}, it has one scale for all of its data, not one for each place of an axis"
-    node.attribute = [each for each in entries(node, "attribute") if each.name != "axis"]
+    node.attribute = [attribute for attribute in entries(node, "attribute") if attribute.name != "axis"]
     return ""
 
 
@@ -408,8 +412,8 @@ def with_region(node: Node, wanted: int) -> Tensor | None:
         return None
     import numpy
 
-    given = [*node.input, "", ""]
-    node.input = [given[0], *(each or "nothing" for each in given[1:3]), *node.input[3:]]
+    data, region, scales = [*node.input, "", ""][:3]
+    node.input = [data, region or "nothing", scales or "nothing", *node.input[3:]]
     return from_numpy(numpy.zeros(0, "float32"), "nothing")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
-from formats.options import CHANGES, Kind, filled_text, name_and_value, option, pairs, settle, text
+from formats.options import CHANGES, OptionKind, filled_text, name_and_value, option, pairs, settle, text
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
@@ -69,7 +69,7 @@ def _links(value: Any) -> Sequence[tuple[str, str]]:
     return tuple(links)
 
 
-LINKS = Kind(
+LINKS = OptionKind(
     "OUT=IN, an output of the first model and an input of the second, such as features=input",
     _links,
     "OUT=IN",
@@ -78,9 +78,11 @@ LINKS = Kind(
     repeatedly=True,
     keyword_words="a dictionary of outputs and inputs, such as {'features': 'input'}",
 )
-VALUES = Kind("names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True)
+VALUES = OptionKind(
+    "names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True
+)
 NAMES = pairs("OLD=NEW", "names and new names", "input=images")
-SIZES = Kind(
+SIZES = OptionKind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,
     "NAME=SIZE",
@@ -88,7 +90,7 @@ SIZES = Kind(
     repeatedly=True,
     keyword_words="a dictionary of sizes or new names, such as {'batch': 1} or {'images:0': 'batch'}",
 )
-WEIGHTS = Kind(
+WEIGHTS = OptionKind(
     "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
 )
 
@@ -227,8 +229,3 @@ class EditResult(NamedTuple):
         if not isinstance(other, EditResult):
             return NotImplemented
         return EditResult(self.edits + other.edits, self.losses + other.losses)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun: "1 place", "1,000 places"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"

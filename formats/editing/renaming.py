@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.scopes import Scope
+    from formats.editing.scopes import NameScope
     from formats.ir.model import Graph, Model, Node
 
 
 class _Place(NamedTuple):
     """A scope in which a name is defined, and the scopes around it."""
 
-    scope: Scope
-    outer: tuple[Scope, ...]
+    scope: NameScope
+    outer: tuple[NameScope, ...]
 
 
 def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
@@ -42,12 +42,12 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
     places = list(_places(roots))
     chosen = {old: _defining(old, places) for old in names}
     _check_new(names, chosen)
-    new_names: dict[int, dict[str, str]] = {}  # of what a scope defines, by the id of its message
-    for old, found in chosen.items():
-        for place in found:
+    new_names: dict[int, dict[str, str]] = {}  # by the `id` of a graph or function, those of what it defines
+    for old, places_of_name in chosen.items():
+        for place in places_of_name:
             new_names.setdefault(id(place.scope.message), {})[old] = names[old]
-    for old, found in chosen.items():
-        for place in found:
+    for old, places_of_name in chosen.items():
+        for place in places_of_name:
             _check(old, names[old], place, new_names)
     counts = dict.fromkeys(names, 0)
     for root in roots:
@@ -59,7 +59,7 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
     return EditResult(tuple(edits))
 
 
-def _places(roots: list[Scope]) -> Iterator[_Place]:
+def _places(roots: list[NameScope]) -> Iterator[_Place]:
     stack = [_Place(root, ()) for root in reversed(roots)]
     while stack:
         place = stack.pop()
@@ -77,7 +77,7 @@ def _defining(name: str, places: list[_Place]) -> list[_Place]:
     return defining
 
 
-def known_names(main: Scope, places: list[_Place]) -> tuple[list[str], list[str]]:
+def known_names(main: NameScope, places: list[_Place]) -> tuple[list[str], list[str]]:
     """The names of inputs and outputs, and those of all values."""
     graph: Any = main.message
     ends = [value.name for value in (*graph.input, *graph.output)]
@@ -104,7 +104,7 @@ def _meet(one: _Place, other: _Place) -> bool:
 def _check(old: str, new: str, place: _Place, new_names: Mapping[int, Mapping[str, str]]) -> None:
     """Raises EditError if the new name of a value in a scope is that of another value which it meets or hides."""
 
-    def is_taken(scope: Scope) -> bool:
+    def is_taken(scope: NameScope) -> bool:
         return new in scope.defined and new not in new_names.get(id(scope.message), {})
 
     if is_taken(place.scope):
@@ -114,19 +114,19 @@ def _check(old: str, new: str, place: _Place, new_names: Mapping[int, Mapping[st
             raise EditError(
                 f"{old} in {place.scope.where} cannot be called {new}: it would hide {new} of {scope.where}"
             )
-    known = frozenset().union(*(scope.defined for scope in (*place.outer, place.scope)))
+    visible = frozenset().union(*(scope.defined for scope in (*place.outer, place.scope)))
     for scope in place.scope.all_inner():
         if scope is not place.scope and is_taken(scope):
             raise EditError(f"{old} cannot be called {new}: {new} in {scope.where} would hide it")
-        if new in scope.used and new not in known and new not in scope.defined:
+        if new in scope.used and new not in visible and new not in scope.defined:
             raise EditError(f"{old} cannot be called {new}, a name that {scope.where} uses but nothing defines")
 
 
 def _apply(
-    root: Scope, outer: Mapping[str, str], new_names: Mapping[int, Mapping[str, str]], counts: dict[str, int]
+    root: NameScope, outer: Mapping[str, str], new_names: Mapping[int, Mapping[str, str]], counts: dict[str, int]
 ) -> None:
     """Rename in a scope and those in it; `outer` are the new names of values around it."""
-    stack: list[tuple[Scope, Mapping[str, str]]] = [(root, outer)]
+    stack: list[tuple[NameScope, Mapping[str, str]]] = [(root, outer)]
     while stack:
         scope, around = stack.pop()
         own = new_names.get(id(scope.message), {})

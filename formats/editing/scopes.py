@@ -29,16 +29,16 @@ def main_graph(model: Model) -> Graph:
     return model.graph
 
 
-class Scope(NamedTuple):
+class NameScope(NamedTuple):
     """A graph or function, the names that it defines, those that it uses itself, and the scopes in it."""
 
     message: Graph | Function
     where: str
     defined: frozenset[str]
     used: frozenset[str]
-    inner: tuple[Scope, ...]
+    inner: tuple[NameScope, ...]
 
-    def all_inner(self) -> Iterator[Scope]:
+    def all_inner(self) -> Iterator[NameScope]:
         """This scope, and all in it."""
         stack = [self]
         while stack:
@@ -47,7 +47,7 @@ class Scope(NamedTuple):
             stack.extend(reversed(scope.inner))
 
 
-def subgraphs(node: Node) -> list[tuple[str, Graph]]:
+def subgraphs_of(node: Node) -> list[tuple[str, Graph]]:
     """The graphs in the attributes of a node, each with the name of the attribute."""
     graphs = []
     for attribute in entries(node, "attribute"):
@@ -79,17 +79,17 @@ def used_in(message: Graph | Function) -> set[str]:
     return names
 
 
-def scope_of(message: Graph | Function, where: str, more: Iterable[Scope] = ()) -> Scope:
+def scope_of(message: Graph | Function, where: str, more: Iterable[NameScope] = ()) -> NameScope:
     """The scope of a graph or function; `more` are scopes in it that are not those of its nodes."""
     inner = [
         scope_of(graph, f'{where}.node[{index}].attribute["{name}"]')
         for index, node in enumerate(message.node)
-        for name, graph in subgraphs(node)
+        for name, graph in subgraphs_of(node)
     ]
-    return Scope(message, where, frozenset(defined_in(message)), frozenset(used_in(message)), (*inner, *more))
+    return NameScope(message, where, frozenset(defined_in(message)), frozenset(used_in(message)), (*inner, *more))
 
 
-def scopes_of(model: Model) -> list[Scope]:
+def scopes_of(model: Model) -> list[NameScope]:
     """The outermost scopes of a model, the main graph first.
 
     The graphs that train a model see the names of the main graph; those that initialise it do not.
@@ -109,7 +109,7 @@ def scopes_of(model: Model) -> list[Scope]:
 def captured(node: Node) -> set[str]:
     """The names of outer values that the subgraphs of a node use."""
     names: set[str] = set()
-    for _, graph in subgraphs(node):
+    for _, graph in subgraphs_of(node):
         names |= used_in(graph).union(*map(captured, graph.node)) - defined_in(graph)
     return names
 
@@ -155,7 +155,7 @@ def all_messages(model: Model) -> Iterator[Graph | Function]:
     while stack:
         message = stack.pop()
         yield message
-        stack += [graph for node in message.node for _, graph in subgraphs(node)]
+        stack += [graph for node in message.node for _, graph in subgraphs_of(node)]
 
 
 def all_types(model: Model) -> Iterator[Type]:

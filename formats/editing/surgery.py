@@ -32,7 +32,7 @@ from formats.words import nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from formats.editing.scopes import Scope
+    from formats.editing.scopes import NameScope
     from formats.ir.model import Function, Model
 
 
@@ -68,7 +68,7 @@ def make_attribute(name: str, value: Any) -> Attribute:
     if isinstance(value, (list, tuple, range)):
         if not value:
             raise EditError(f"the type of the attribute {name} is not known, because its list is empty")
-        pairs = [_field_and_value(name, each) for each in value]
+        pairs = [_field_and_value(name, entry) for entry in value]
         fields = {field for field, _ in pairs}
         field = "f" if fields == {"i", "f"} else pairs[0][0]
         if fields - {field} not in (set(), {"i"}) or (fields != {field} and field != "f"):
@@ -143,13 +143,13 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     scope = scope_of(main_graph(model), "graph")
     if after not in scope.defined:
         raise EditError(f"no value is called {after!r}{nearest(after, sorted(scope.defined))}")
-    taken = {name for each in scope.all_inner() for name in each.defined | each.used}
+    taken = {name for inner in scope.all_inner() for name in inner.defined | inner.used}
     new = make_node(node, [after], [fresh(after, {*taken})], **attributes) if isinstance(node, str) else node
     if after not in new.input or not new.output:
         raise EditError(f"the node {new.op_type} must use {after} and have an output")
     if meeting := taken & {*new.output}:
         raise EditError(f"the node {new.op_type} has the output {min(meeting)}, the name of another value")
-    at = next((index for index, each in enumerate(main_graph(model).node) if after in each.output), None)
+    at = next((index for index, maker in enumerate(main_graph(model).node) if after in maker.output), None)
     if at is None:  # an input or an initializer
         _rename_uses(main_graph(model), scope, {after: new.output[0]})
         main_graph(model).node.insert(0, new)
@@ -163,7 +163,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     main_graph(model).node.insert(at + 1, new)
 
 
-def _rename_uses(graph: Graph, scope: Scope, names: dict[str, str]) -> None:
+def _rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
     """Give inputs and initializers other names where the graph and those in it use them, but not where they stand."""
     if both := [value.name for value in graph.output if value.name in names]:
         raise EditError(f"{both[0]} is both an input and an output of the graph")
@@ -173,7 +173,7 @@ def _rename_uses(graph: Graph, scope: Scope, names: dict[str, str]) -> None:
     graph.input, graph.initializer, graph.quantization_annotation = kept
 
 
-def _rename_visible(scope: Scope, names: dict[str, str]) -> None:
+def _rename_visible(scope: NameScope, names: dict[str, str]) -> None:
     """Give values of a scope other names in it, and in the scopes in it that do not define the name themselves."""
     for inner in scope.all_inner():
         Renamer({old: new for old, new in names.items() if inner is scope or old not in inner.defined}, {}).rename(
@@ -197,7 +197,7 @@ def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
     return count
 
 
-def _bypass(scope: Scope, node: Node) -> bool:
+def _bypass(scope: NameScope, node: Node) -> bool:
     sources, results = [*filter(None, node.input)], [*filter(None, node.output)]
     if len(sources) != 1 or len(results) != 1:
         name = node.name or node.output[0]
@@ -206,13 +206,13 @@ def _bypass(scope: Scope, node: Node) -> bool:
     message = scope.message
     outputs = {value if isinstance(value, str) else value.name for value in message.output}
     if result in outputs:
-        maker = next((each for each in message.node if source in each.output), None)
+        maker = next((node for node in message.node if source in node.output), None)
         if maker is None or source in outputs:
             return False
         old, new = source, result  # the output of the graph keeps its name
     else:
         old, new = result, source
-    message.node = [each for each in message.node if each is not node]
+    message.node = [other for other in message.node if other is not node]
     _rename_visible(scope, {old: new})
     values: dict[str | None, Any] = {}
     for value in entries(message, "value_info"):

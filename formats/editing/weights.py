@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries
 from formats.ir.storage import from_numpy, with_raw_data, without_data
 from formats.tensordata.plan import USE, Loss
-from formats.words import listed, nearest
+from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,18 +61,18 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     return EditResult((edit,), tuple(losses if unused else ()))
 
 
-def tensor_named(model: Model, name: str) -> Tensor:
+def weight_named(model: Model, name: str) -> Tensor:
     """The weight with a name, or the tensor at a dotted place.
 
     Raises: EditError if there is none, or if several have the name.
     """
     places = _places(model)
-    if len(found := places.get(name, [])) == 1:
-        holder, key = found[0]
+    if len(places_of_name := places.get(name, [])) == 1:
+        holder, key = places_of_name[0]
         tensor: Tensor = holder[key] if isinstance(holder, list) else getattr(holder, key)
         return tensor
-    if len(found) > 1:
-        raise EditError(f"{len(found)} weights in subgraphs are called {name}; name the dotted place of one")
+    if len(places_of_name) > 1:
+        raise EditError(f"{len(places_of_name)} weights in subgraphs are called {name}; name the dotted place of one")
     for where, tensor in model.tensors():
         if where == name:
             return tensor

@@ -132,7 +132,7 @@ def is_plainly_equal(first: Any, second: Any) -> bool:
     return type(first) is ValueInfo and first == second
 
 
-def is_same(first: Any, second: Any) -> bool:
+def is_same_value(first: Any, second: Any) -> bool:
     """Whether two values of a field without messages are the same: floats by their bits.
 
     So 0.0 is not -0.0, and a NaN is the same as another one with the same sign and payload, also in another object.

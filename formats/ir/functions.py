@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from formats.ir.model import STANDARD_DOMAINS
+from formats.ir import domain_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def key_of(domain: str | None, name: str | None, overload: str | None) -> Key:
     """The key by which nodes call a function."""
-    return ("" if domain in STANDARD_DOMAINS else domain or "", name or "", overload or "")
+    return (domain_key(domain), name or "", overload or "")
 
 
 def functions_of(functions: Iterable[Function]) -> dict[Key, Function]:
@@ -54,7 +54,7 @@ def called(node: Node) -> Iterator[Key]:
                 yield from called(inner)
 
 
-def expand(call: Node, function: Function, names: Names) -> list[Node]:
+def expand_call(call: Node, function: Function, names: Names) -> list[Node]:
     """The nodes of a function that compute one call, with new names for the values inside."""
     values = dict(zip(function.input, call.input, strict=False))
     values.update(dict.fromkeys(function.input[len(call.input) :], ""))

@@ -14,6 +14,7 @@ import sys
 import typing
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import dataclass, field, fields
+from enum import IntEnum
 from inspect import Parameter, Signature
 from reprlib import recursive_repr
 from types import MappingProxyType
@@ -40,11 +41,32 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
-# The field that holds the value of an attribute, by the number of its type (AttributeProto.AttributeType).
+SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
+
+
+class AttributeType(IntEnum):
+    """The type of an attribute (AttributeProto.AttributeType)."""
+
+    UNDEFINED = 0
+    FLOAT = 1
+    INT = 2
+    STRING = 3
+    TENSOR = 4
+    GRAPH = 5
+    FLOATS = 6
+    INTS = 7
+    STRINGS = 8
+    TENSORS = 9
+    GRAPHS = 10
+    SPARSE_TENSOR = 11
+    SPARSE_TENSORS = 12
+    TYPE_PROTO = 13
+    TYPE_PROTOS = 14
+
+
+# The field that holds the value of an attribute, by the number of its type.
 VALUE_FIELDS: tuple[str, ...] = ("", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
 VALUE_FIELDS += ("sparse_tensor", "sparse_tensors", "tp", "type_protos")
-STANDARD_DOMAINS = (None, "", "ai.onnx")  # how nodes and imports write the domain of ONNX's own operators
-SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
 
 class Differing(NamedTuple):
@@ -227,7 +249,7 @@ def entries(message: Message, name: str) -> list[Any]:
     return elements
 
 
-def remove(message: Fielded, name: str) -> None:
+def remove_field(message: Fielded, name: str) -> None:
     """Remove a field from a message, whether it is decoded or not; it is the default then."""
     values = vars(message)
     values.pop(name, None)
@@ -455,6 +477,12 @@ class Tensor(Message):
         return to_numpy(self)
 
 
+def type_of_tensor(tensor: Tensor) -> Type:
+    """The type of a value that is this tensor."""
+    shape = TensorShape([Dimension(dim) for dim in tensor.dims])
+    return Type(tensor_type=TensorType(tensor.data_type, shape))
+
+
 class SparseTensor(Message):
     """A sparse constant tensor in coordinate form."""
 
@@ -496,6 +524,11 @@ def values_held(attribute: Attribute) -> list[str]:
     names = [name for name in values if name in VALUE_FIELDS and values[name] is not None and values[name] != []]
     names += (name for name in attribute.undecoded if name not in values)
     return sorted(names, key=VALUE_FIELDS.index)
+
+
+def attribute_named(node: Node, name: str) -> Attribute | None:
+    """The attribute of a node with this name, if it has one."""
+    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
 
 
 class IntIntListEntry(Message):
@@ -775,9 +808,9 @@ class Model(Message):
         deleted. If a weight is read later, the file is opened again and must not have changed. Copies of the model, and
         models that share its tensors, use the same files. No other thread may read at the same time.
         """
-        from formats.ir.storage import files
+        from formats.ir.storage import files_of
 
-        for file in files(self):
+        for file in files_of(self):
             file.close()
 
     def __enter__(self) -> Model:

@@ -18,14 +18,14 @@ def defined(graph: Graph) -> set[str]:
     return names.union(*(node.output for node in graph.node))
 
 
-def graphs(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
+def graphs_below(graph: Graph, where: str = "") -> Iterator[tuple[str, Graph]]:
     """The graph and its subgraphs, each with its place.
 
     It searches only where RTen has graphs, in a tenth of the time of `walk.graphs`, which searches everywhere.
     """
     yield where, graph
     for index, name, inner in subgraphs(graph.node):
-        yield from graphs(inner, f'{where}.node[{index}].attribute["{name}"].g')
+        yield from graphs_below(inner, f'{where}.node[{index}].attribute["{name}"].g')
 
 
 def subgraphs(nodes: Sequence[Node]) -> list[tuple[int, str, Graph]]:

@@ -1,7 +1,5 @@
 """The ways a tensor can store its elements, as one source of raw bytes and as arrays.
 
-The only module of `ir` that uses tensor data: it converts typed fields to raw form and to numpy.
-
 Spec: onnx.proto, the comments of TensorProto's data fields.
 """
 
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.dtypes import DataType
-    from formats.ir.model import Model
+    from formats.ir.model import Attribute, Model
     from formats.tensordata.file import File
 
 STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"))
@@ -146,7 +144,27 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
     return tensor
 
 
-def files(model: Model) -> set[File]:
+def constant_of(attribute: Attribute) -> Tensor | None:
+    """The tensor that an attribute of a Constant node means; `None` if it is sparse, or not one of that operator.
+
+    Spec: ONNX operators, Constant.
+    """
+    import numpy
+
+    if attribute.name in ("value_float", "value_floats"):
+        value = 0.0 if attribute.f is None else attribute.f  # `or` would make 0.0 of -0.0
+        values: Any = value if attribute.name == "value_float" else attribute.floats
+        return from_numpy(numpy.array(values, "float32"))
+    if attribute.name in ("value_int", "value_ints"):
+        values = (attribute.i or 0) if attribute.name == "value_int" else attribute.ints
+        return from_numpy(numpy.array(values, "int64"))
+    if attribute.name in ("value_string", "value_strings"):
+        values = (attribute.s or b"") if attribute.name == "value_string" else attribute.strings
+        return from_numpy(numpy.array(values, "object"))
+    return attribute.t
+
+
+def files_of(model: Model) -> set[File]:
     """The files that the tensors of a model use, and its lists that are still undecoded."""
     all_files: set[File] = set()
     stack: list[Any] = [model]
@@ -191,7 +209,7 @@ def entries_of(tensor: Tensor) -> list[tuple[str | None, str | None]]:
     return [(entry.key, entry.value) for entry in entries(tensor, "external_data")]
 
 
-def places_of(tensor: Tensor) -> dict[str, str]:
+def external_places(tensor: Tensor) -> dict[str, str]:
     """The entries of the tensor's external data, by key; of two with the same key, the last one counts."""
     return {key or "": value or "" for key, value in entries_of(tensor)}
 

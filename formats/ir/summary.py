@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
-from formats.ir import dtypes
+from formats.ir import ONNX, dtypes
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
     if producer:
         yield "producer", producer
     if model.opset_import:
-        yield "operator sets", ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import)
+        yield "operator sets", ", ".join(f"{entry.domain or ONNX} {entry.version}" for entry in model.opset_import)
     graph = model.graph
     if graph is None:
         yield "graph", "none"
@@ -61,7 +61,7 @@ def _rows(model: Model) -> Iterator[tuple[str, str]]:
 
 def _values(title: str, values: list[ValueInfo]) -> Iterator[tuple[str, str]]:
     for value in values[:SHOWN_VALUES]:
-        yield title, f"{value.name}: {type_text(value.type) or '?'}"
+        yield title, f"{value.name}: {type_with_dims(value.type) or '?'}"
     if len(values) > SHOWN_VALUES:
         yield title, f" and {len(values) - SHOWN_VALUES} more"
 
@@ -72,7 +72,7 @@ def _nbytes(tensors: Iterable[Tensor]) -> int:
     return sum(row.nbytes(dims) for row, dims in rows if row and row.bits and min(dims, default=0) >= 0)
 
 
-def type_text(value_type: Type | None) -> str:
+def type_with_dims(value_type: Type | None) -> str:
     """A type in the text form of ONNX; "" if it is not known.
 
     Spec: ONNX docs, "Open Neural Network Exchange (ONNX) Text Syntax".
@@ -85,12 +85,12 @@ def type_text(value_type: Type | None) -> str:
         inner = value_type.sparse_tensor_type
         return f"sparse_tensor({_tensor_text(inner.elem_type, inner.shape)})"
     if value_type.sequence_type is not None:
-        return f"seq({type_text(value_type.sequence_type.elem_type)})"
+        return f"seq({type_with_dims(value_type.sequence_type.elem_type)})"
     if value_type.optional_type is not None:
-        return f"optional({type_text(value_type.optional_type.elem_type)})"
+        return f"optional({type_with_dims(value_type.optional_type.elem_type)})"
     if value_type.map_type is not None:
         key = dtypes.type_name(value_type.map_type.key_type).lower()
-        return f"map({key}, {type_text(value_type.map_type.value_type)})"
+        return f"map({key}, {type_with_dims(value_type.map_type.value_type)})"
     if value_type.opaque_type is not None:
         return f"opaque({value_type.opaque_type.domain or ''}, {value_type.opaque_type.name or ''})"
     return ""

@@ -11,18 +11,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import EncodeError
-from formats.ir.model import (
-    EXTERNAL,
-    STANDARD_DOMAINS,
-    Attribute,
-    Function,
-    Graph,
-    Model,
-    Node,
-    SparseTensor,
-    Tensor,
-    TrainingInfo,
-)
+from formats.ir import STANDARD_DOMAINS
+from formats.ir.model import EXTERNAL, Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, TrainingInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

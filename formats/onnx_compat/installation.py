@@ -87,7 +87,7 @@ def of_onnx(name: str) -> Any:
     raise AttributeError(f"this release of onnx ({onnx.__version__}) has no module {name!r}")
 
 
-def spec_of(fullname: str) -> ModuleSpec | None:
+def module_spec(fullname: str) -> ModuleSpec | None:
     """How to import a module of `formats.onnxpb` that is one of `onnx`; `None` if there is none.
 
     Raises: MissingPackageError if `onnx` is not installed.
@@ -108,7 +108,7 @@ def spec_of(fullname: str) -> ModuleSpec | None:
         return None
     spec = spec_from_loader(fullname, _Copy(fullname, spec_of_onnx.origin))
     if spec is not None and spec_of_onnx.submodule_search_locations is not None:
-        spec.submodule_search_locations = []  # so that only `spec_of` finds what is in this package
+        spec.submodule_search_locations = []  # so that only `module_spec` finds what is in this package
     return spec
 
 

@@ -20,7 +20,7 @@ from formats.codecs.contract import MAX_DEPTH, Codec, ReadOptions
 from formats.errors import ExternalDataError, LimitError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink, without_link
-from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor, remove
+from formats.ir.model import DEFAULT, EXTERNAL, SOURCE_FIELDS, Model, StringStringEntry, Tensor, remove_field
 from formats.onnx_compat.protos.classes import CLASSES, unwrap
 from formats.onnx_compat.saving import BESIDE
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
@@ -178,7 +178,7 @@ def _inline(tensor: Tensor) -> None:
     """Make the external data of a tensor its raw data, as `onnx` does when it loads them."""
     if tensor.external_source is not None:
         tensor.raw_data, tensor.external_source = tensor.external_source, None
-        remove(tensor, "external_data")
+        remove_field(tensor, "external_data")
         tensor.data_location = DEFAULT
 
 

@@ -20,7 +20,7 @@ from formats.codecs.contract import DEEPEST, Codec
 from formats.errors import ExternalDataError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Model
-from formats.ir.storage import places_of, raw_source, with_raw_data
+from formats.ir.storage import external_places, raw_source, with_raw_data
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.external import data_files
@@ -156,7 +156,7 @@ def _plan_part(message: Any, path: Path, form: Codec | ProtoSerializer) -> FileP
     return FilePlan(path, len(data), (PlacedWrite(0, Literal(data)),))
 
 
-class Move(NamedTuple):
+class OutgoingTensor(NamedTuple):
     """A tensor whose bytes go to the data file at `location`; without a location, to one of several files."""
 
     tensor: Tensor
@@ -185,9 +185,9 @@ def _plan_binary(model: Model, path: Path, options: SerializeOptions) -> WritePl
     return plan_files([PlacedModel(model, path, {})], outside)
 
 
-def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[Move]:
+def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[OutgoingTensor]:
     """The tensors whose bytes are written next to the model."""
-    moves: list[Move] = []
+    moves: list[OutgoingTensor] = []
     staying: list[tuple[str, Tensor, str]] = []
     moves_out = options.save_as_external_data
     is_one_file = options.all_tensors_to_one_file and not options.max_external_file_size
@@ -197,18 +197,18 @@ def moves_of(model: Model, path: Path, options: SerializeOptions) -> list[Move]:
         is_chosen = moves_out and _goes_out(tensor, where, options)
         if tensor.data_location != EXTERNAL:
             if is_chosen:
-                moves.append(Move(tensor, _bytes_of(tensor, where), chosen))
+                moves.append(OutgoingTensor(tensor, _bytes_of(tensor, where), chosen))
             continue
-        location = places_of(tensor).get("location", "")
+        location = external_places(tensor).get("location", "")
         if tensor.raw_data is not None:  # marked by hand, or by `convert_model_to_external_data`
-            moves.append(Move(tensor, _bytes_of(tensor, where), chosen if is_chosen else location))
+            moves.append(OutgoingTensor(tensor, _bytes_of(tensor, where), chosen if is_chosen else location))
         elif tensor.external_source is not None and (moves_out or not _holds(tensor, location, path)):
-            moves.append(Move(tensor, _bytes_of(tensor, where), chosen if moves_out else usual))
+            moves.append(OutgoingTensor(tensor, _bytes_of(tensor, where), chosen if moves_out else usual))
         else:
             staying.append((where, tensor, location))
     written = {move.location for move in moves}  # other references to these files are moved, too
     along = [(where, tensor, location) for where, tensor, location in staying if location in written]
-    return moves + [Move(tensor, _bytes_of(tensor, where), location) for where, tensor, location in along]
+    return moves + [OutgoingTensor(tensor, _bytes_of(tensor, where), location) for where, tensor, location in along]
 
 
 def _goes_out(tensor: Tensor, where: str, options: SerializeOptions) -> bool:

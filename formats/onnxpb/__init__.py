@@ -75,9 +75,9 @@ class _ModulesOfOnnx:
         """How to import a module, or `None`."""
         if not fullname.startswith("formats.onnxpb.") or fullname.split(".")[2] not in _OF_ONNX.split():
             return None
-        from formats.onnx_compat.installation import spec_of
+        from formats.onnx_compat.installation import module_spec
 
-        return spec_of(fullname)
+        return module_spec(fullname)
 
 
 sys.meta_path.append(_ModulesOfOnnx)

@@ -19,7 +19,7 @@ from formats.errors import TensorDataError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, Message, StringStringEntry, Tensor
-from formats.ir.storage import places_of
+from formats.ir.storage import external_places
 from formats.onnx_compat.loading import keep, read_small_weights
 from formats.onnx_compat.protos.classes import unwrap
 from formats.onnx_compat.protos.copies import in_ir
@@ -69,7 +69,7 @@ class ExternalDataInfo:
     """
 
     def __init__(self, tensor: Any) -> None:
-        places = places_of(tensor)
+        places = external_places(tensor)
         self.location = places.get("location", "")
         self.offset = _number(places, "offset")
         self.length = _number(places, "length")

@@ -1,4 +1,4 @@
-"""The first ir_version that has each field and type of ONNX, and which parts of a model are newer than its own.
+"""The parts of a model that are newer than its IR version: fields and element types.
 
 Spec: onnx.proto, `Version`.
 """
@@ -8,37 +8,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from formats.ir import dtypes, walk
-from formats.onnxpb.wire.schema import ENUMS, MESSAGES
+from formats.ir import FIRST_WITH_FIELDS, NEWEST_IR_VERSION, dtypes, walk
+from formats.onnxpb.wire.schema import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formats.ir.model import Model
 
-NEWEST_IR_VERSION = max(ENUMS["Version"].values())
-# The first ir_version that has a field, by the name of its message and its own.
-FIELDS = {
-    ("GraphProto", "quantization_annotation"): 5,
-    ("GraphProto", "sparse_initializer"): 6,
-    ("AttributeProto", "sparse_tensor"): 6,
-    ("AttributeProto", "sparse_tensors"): 6,
-    ("ModelProto", "training_info"): 7,
-    ("ModelProto", "functions"): 8,
-    ("TypeProto", "optional_type"): 8,
-    ("FunctionProto", "attribute_proto"): 9,
-    ("FunctionProto", "overload"): 10,
-    ("FunctionProto", "value_info"): 10,
-    ("FunctionProto", "metadata_props"): 10,
-    ("NodeProto", "overload"): 10,
-    ("NodeProto", "metadata_props"): 10,
-    ("GraphProto", "metadata_props"): 10,
-    ("ValueInfoProto", "metadata_props"): 10,
-    ("TensorProto", "metadata_props"): 10,
-    ("NodeProto", "device_configurations"): 11,
-    ("ModelProto", "configuration"): 11,
+_NEWER = {
+    message: {name: first for (owner, name), first in FIRST_WITH_FIELDS.items() if owner == message}
+    for message, _ in FIRST_WITH_FIELDS
 }
-_NEWER = {message: {name: FIELDS[message, name] for owner, name in FIELDS if owner == message} for message, _ in FIELDS}
 _TYPES = {
     message: tuple(row.name for row in rows if row.name in ("data_type", "elem_type") and row.kind == "int32")
     for message, rows in MESSAGES.items()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from formats.ir import ONNX
 from formats.words import text_beside
-
-ONNX = "ai.onnx"  # which a model may also write as ""
 
 
 class Parameters(NamedTuple):

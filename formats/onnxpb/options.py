@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ENCRYPTED, KEY
 from formats.errors import OptionError
-from formats.options import MOST_ALIGNED_BYTES, SWITCH, Flag, Kind, choice, option, rows_of, settle, size
+from formats.options import MOST_ALIGNED_BYTES, SWITCH, Flag, OptionKind, choice, option, option_rows, settle, size
 
 if TYPE_CHECKING:
     from formats.codecs.keys import Key
@@ -21,7 +21,7 @@ def _file_name_or_truth(value: Any) -> str | bool:
     return value
 
 
-FILE_NAME = Kind("the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
+FILE_NAME = OptionKind("the name of a file next to the model, without a folder", _file_name_or_truth, "[NAME]")
 DATA_FILES = "Options for data files of .onnx"
 INLINE = Flag(("--no-external-data",), "Put all weights into DST itself.", value=False)
 SAFETENSORS = ".safetensors"
@@ -108,7 +108,7 @@ class OnnxOptions:
         if self.link and self.external_data is not None:
             if self.external_data is False:
                 raise OptionError("`link` and `external_data=False` exclude each other")
-            others = ", ".join(f"`{row.name}`" for row in rows_of(OnnxOptions) if row.implies)
+            others = ", ".join(f"`{row.name}`" for row in option_rows(OnnxOptions) if row.implies)
             raise OptionError(
                 f"`link` and `external_data` exclude each other, and so do options of data files ({others})"
             )
@@ -180,7 +180,7 @@ class TextOptions:
 
     external_data: bool | None = option(
         None,
-        Kind("False or None for a model as text; convert to .onnx with external data first", _falsehood),
+        OptionKind("False or None for a model as text; convert to .onnx with external data first", _falsehood),
         "Put all weights into DST itself.",
         flags=(INLINE,),
         panel=DATA_FILES,

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from formats.errors import EditError, TensorDataError
 from formats.extras import needed
-from formats.ir import dtypes, walk
+from formats.ir import MACHINE_LEARNING, ONNX, TRAINING, dtypes, walk
 from formats.ir.dtypes import BY_NAME, BY_NUMBER
 from formats.ir.model import Model, OptionalType, SequenceType, Tensor, TensorType, Type, entries
 from formats.ir.storage import with_raw_data, with_reference
-from formats.onnxpb.operator_sets import ONNX, signature_of
+from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
+from formats.onnxruntime import MICROSOFT
 from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     Found = dict[str, dict[str, str]]  # the types by the place of their graph and by name
 
 FLOAT, INT64 = "tensor(float)", "tensor(int64)"
-MICROSOFT: Final = ("com.microsoft", ONNX)  # onnxruntime's optimizer writes some without a domain
 # The outputs of operators that ONNX's sets do not have: the input that has the same type, or the type. The last stands
 # for all that follow.
 _ROWS: Final = {
@@ -193,7 +193,8 @@ def types_made(node: Node, input_types: list[str], inner: Mapping[str, list[str]
     name, domain, count = node.op_type or "", node.domain or ONNX, len(node.output)
     signature = signature_of(domain, name, versions.get(domain, 0))
     if signature is None:
-        row = _MADE.get(name) if domain in MICROSOFT else None
+        # onnxruntime's optimizer writes some of its operators without a domain.
+        row = _MADE.get(name) if domain in (MICROSOFT, ONNX) else None
         return [_by_row(row[min(index, len(row) - 1)], input_types) for index in range(count)] if row else []
     own = _RULES.get((domain, name))
     made = [] if own is None else own(node, input_types, inner)
@@ -368,10 +369,10 @@ _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, l
     (ONNX, "SequenceEmpty"): _empty_sequence,
     (ONNX, "SequenceMap"): _mapped,
     (ONNX, "SplitToSequence"): _sequence,
-    **{("ai.onnx.preview.training", name): _trained for name in ("Adagrad", "Adam", "Momentum")},
-    ("ai.onnx.ml", "CastMap"): _cast_map,
-    ("ai.onnx.ml", "DictVectorizer"): _vectorized,
-    ("ai.onnx.ml", "LabelEncoder"): _labels,
+    **{(TRAINING, name): _trained for name in ("Adagrad", "Adam", "Momentum")},
+    (MACHINE_LEARNING, "CastMap"): _cast_map,
+    (MACHINE_LEARNING, "DictVectorizer"): _vectorized,
+    (MACHINE_LEARNING, "LabelEncoder"): _labels,
 }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from formats.errors import UnsupportedError
 from formats.ir.dtypes import FLOAT
-from formats.ir.model import VALUE_FIELDS, Attribute, Node, Tensor
+from formats.ir.model import Attribute, AttributeType, Node, Tensor, attribute_named
 from formats.ir.node_order import mentioned, subgraphs
 from formats.ir.storage import from_numpy, raw_source, with_raw_data
 from formats.onnxruntime import ACTIVATIONS, BLOCKED, CHANNELS_LAST
@@ -39,7 +39,6 @@ REMEDY: Final = 'let onnxruntime save the model at the level "extended", or conv
 FLOAT_BYTES: Final = 4
 LEAST_GAP: Final = 50.0  # of two logarithms of likelihoods, for each root of the number of channels
 LOOKED_AT: Final = 1 << 22  # elements of weights
-FLOAT_VALUE, INT, STRING, INTS = map(VALUE_FIELDS.index, ("f", "i", "s", "ints"))
 
 REORDER: Final = ("ReorderInput", "ReorderOutput")
 POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
@@ -244,7 +243,7 @@ class _Values:
         by_set.setdefault(self._root(name), set()).add(channels)
 
 
-def put_back(values: _Values, block: int, version: int, names: Names) -> None:
+def unblock(values: _Values, block: int, version: int, names: Names) -> None:
     """Write the nodes of a graph in the usual layout, in place; `version` is that of ONNX's operators in the model."""
     graph, called = values.graph, _called(values)
     uses = Counter(name for node in graph.node for name in node.input)
@@ -301,7 +300,7 @@ def _standard(node: Node) -> Node:
 
 
 def _value(attribute: Attribute) -> Any:
-    return attribute.i if attribute.type == INT else attribute.ints
+    return attribute.i if attribute.type == AttributeType.INT else attribute.ints
 
 
 class _Making(NamedTuple):
@@ -315,13 +314,13 @@ class _Making(NamedTuple):
 def _convolution(conv: Conv, channels: Channels, weights: list[str], making: _Making) -> list[Node]:
     """Conv, and what was fused with it: a sum and an activation."""
     node, result = conv.node, conv.node.output[0]
-    activation = _find(node, "activation")
-    params = _find(node, "activation_params")
+    activation = attribute_named(node, "activation")
+    params = attribute_named(node, "activation_params")
     other = node.input[3] if len(node.input) > 3 else ""
     node.attribute = [attribute for attribute in node.attribute if attribute.name not in FUSED]
     if conv.is_depthwise:
         node.attribute = [attribute for attribute in node.attribute if attribute.name != "group"]
-        node.attribute.append(Attribute(name="group", type=INT, i=channels.made))
+        node.attribute.append(Attribute(name="group", type=AttributeType.INT.value, i=channels.made))
     node.input, node.domain = [node.input[0], *weights], ""
     after: list[Node] = []
     if other:
@@ -345,23 +344,28 @@ def _activation(name: str, params: list[float], where: str, making: _Making) -> 
     if name not in ACTIVATIONS:
         raise _refused(where, f"its activation {name!r:.40} is not known")
     values = zip(ACTIVATIONS[name], params, strict=False)
-    return Node(op_type=name, attribute=[Attribute(name=key, type=FLOAT_VALUE, f=value) for key, value in values])
+    return Node(
+        op_type=name, attribute=[Attribute(name=key, type=AttributeType.FLOAT.value, f=value) for key, value in values]
+    )
 
 
 def _upsampled(node: Node, version: int, weights: _Weights) -> list[Node]:
     """Resize with a constant for the scales."""
-    scales, mode, way = _find(node, "scales"), _find(node, "mode"), _find(node, "coordinate_transformation_mode")
+    scales, mode = attribute_named(node, "scales"), attribute_named(node, "mode")
+    way = attribute_named(node, "coordinate_transformation_mode")
     sizes = weights.add(np.array(scales.ints if scales else [], "<f4"), f"{node.output[0]}/scales")
     is_nearest = mode is None or mode.s == b"nearest"
     node.op_type, node.domain = "Resize" if version >= 10 else "Upsample", ""
-    node.attribute = [Attribute(name="mode", type=STRING, s=b"nearest" if is_nearest else b"linear")]
+    node.attribute = [
+        Attribute(name="mode", type=AttributeType.STRING.value, s=b"nearest" if is_nearest else b"linear")
+    ]
     if version < 11:
         node.input = [node.input[0], sizes]
         return [node]
     words = {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"} if is_nearest else {}
     if not is_nearest and way is not None:
         words = {"coordinate_transformation_mode": way.s or b""}
-    node.attribute += (Attribute(name=name, type=STRING, s=word) for name, word in words.items())
+    node.attribute += (Attribute(name=name, type=AttributeType.STRING.value, s=word) for name, word in words.items())
     regions = "" if version >= 13 else weights.add(np.zeros(0, "<f4"), f"{node.output[0]}/roi")
     node.input = [node.input[0], regions, sizes]
     return [node]
@@ -479,7 +483,10 @@ def _rank(node: Node, graph: Graph) -> int | None:
 def _transpose(data: str, result: str, order: list[int]) -> Node:
     """A Transpose."""
     return Node(
-        op_type="Transpose", input=[data], output=[result], attribute=[Attribute(name="perm", type=INTS, ints=order)]
+        op_type="Transpose",
+        input=[data],
+        output=[result],
+        attribute=[Attribute(name="perm", type=AttributeType.INTS.value, ints=order)],
     )
 
 
@@ -517,10 +524,6 @@ def _channels_of(value: ValueInfo | None, axis: int) -> int | None:
     return dims[axis].dim_value if len(dims) == 4 else None
 
 
-def _find(node: Node, name: str) -> Attribute | None:
-    return next((attribute for attribute in node.attribute if attribute.name == name), None)
-
-
 def _int(node: Node, name: str, default: int = 0) -> int:
-    attribute = _find(node, name)
+    attribute = attribute_named(node, name)
     return default if attribute is None else attribute.i or 0

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.ir import walk
-from formats.ir.model import STANDARD_DOMAINS
+from formats.ir import STANDARD_DOMAINS, walk
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST
 from formats.tensordata.plan import DOCUMENTATION, RESULTS, Loss
 
@@ -37,7 +36,7 @@ def in_usual_layout(model: Model) -> Usual:
         return Usual(model)
     from formats.ir.copies import copied
     from formats.ir.node_order import Names
-    from formats.onnxruntime.blocked import blocks_of, moved, put_back
+    from formats.onnxruntime.blocked import blocks_of, moved, unblock
 
     new = copied(model)
     graphs = list(walk.graphs(new))
@@ -47,7 +46,7 @@ def in_usual_layout(model: Model) -> Usual:
         version = next((entry.version or 1 for entry in new.opset_import if entry.domain in STANDARD_DOMAINS), 1)
         blocks = blocks_of(graphs)
         for values in blocks.graphs:
-            put_back(values, blocks.block, version, names)
+            unblock(values, blocks.block, version, names)
         losses += _losses_of(blocks)
     if CHANNELS_LAST in domains:
         for _, graph in graphs:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from formats.ir import dtypes, walk
-from formats.ir.model import STANDARD_DOMAINS
+from formats.ir import STANDARD_DOMAINS, dtypes, walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

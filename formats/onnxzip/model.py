@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, ExternalDataError, FormatError, OptionError, TensorDataError, TruncatedError
 from formats.ir import walk
-from formats.ir.model import DEFAULT, Model, Tensor, remove
+from formats.ir.model import DEFAULT, Model, Tensor, remove_field
 from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip.archive import has_typed_data
@@ -245,5 +245,5 @@ def _restore(tensor: Tensor, source: Source) -> None:
     is_explicit = "offset" in keys and "length" not in keys[keys.index("offset") :]
     tensor.data_location = DEFAULT if is_explicit else None
     for name in ("external_data", "external_source"):
-        remove(tensor, name)
+        remove_field(tensor, name)
     tensor.raw_data = source

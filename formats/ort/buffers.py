@@ -10,7 +10,7 @@ from formats.codecs.contract import OWN_OPERATORS, Region
 from formats.flatbuffer.fbs import UOFFSET
 from formats.flatbuffer.rows import Words, read_schema
 from formats.ir.model import Graph
-from formats.ir.node_order import graphs
+from formats.ir.node_order import graphs_below
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST, MICROSOFT
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss
 from formats.words import listed, text_beside
@@ -51,7 +51,7 @@ def data_of(source: Source) -> bytes | memoryview:
     return source.read() if source.nbytes <= READ_BYTES else source.view()
 
 
-def place_of(data: bytes | memoryview, path: str) -> int:
+def offset_of(data: bytes | memoryview, path: str) -> int:
     """The place of what the fields of a dotted path lead to from the root; 0 if one of them is absent.
 
     The buffer has been read, so all its offsets are right.
@@ -79,7 +79,7 @@ def regions_of(source: Source) -> Iterator[Region]:
 def first_release(source: Source) -> str:
     """The first known release of onnxruntime that reads the file in `source`, whose model has been read."""
     data = data_of(source)
-    place = place_of(data, "ort_version")
+    place = offset_of(data, "ort_version")
     nbytes = UOFFSET.unpack_from(data, place)[0] if place else 0
     return FIRST_RELEASE.get(str(data[place + 4 : place + 4 + nbytes], "utf-8"), OLDEST)
 
@@ -88,7 +88,7 @@ def left_out(source: Source, model: Model) -> Iterator[Loss]:
     """The losses of reading the file `source`, which has `model`, and operators in it that other runtimes lack."""
     own_operators = Counter(
         f"{node.domain}.{node.op_type}"
-        for _, graph in graphs(model.graph or Graph())
+        for _, graph in graphs_below(model.graph or Graph())
         for node in graph.node
         if node.domain in (MICROSOFT, BLOCKED, CHANNELS_LAST)
     )
@@ -102,9 +102,9 @@ def left_out(source: Source, model: Model) -> Iterator[Loss]:
         )
         yield Loss(OWN_OPERATORS, "graph", whole, INTERFACE, short=short)
     data = data_of(source)
-    if place_of(data, "model.graph.runtime_optimizations"):
+    if offset_of(data, "model.graph.runtime_optimizations"):
         detail = "optimizations that onnxruntime would make when it loads the file are left out; they change no result"
         yield Loss("runtime_optimizations", "graph", detail, DOCUMENTATION)
-    if place_of(data, "session_state") or place_of(data, "kernel_type_str_resolver"):
+    if offset_of(data, "session_state") or offset_of(data, "kernel_type_str_resolver"):
         detail = "what minimal builds of onnxruntime need to find kernels is left out"
         yield Loss("kernels", "", detail, DOCUMENTATION)

@@ -11,8 +11,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MissingPackageError
-from formats.ir import dtypes
-from formats.ir.model import STANDARD_DOMAINS, VALUE_FIELDS, Attribute, Dimension, Tensor, TensorShape, TensorType, Type
+from formats.ir import ONNX, domain_key, dtypes
+from formats.ir.model import (
+    VALUE_FIELDS,
+    Attribute,
+    AttributeType,
+    Tensor,
+    TensorType,
+    Type,
+    type_of_tensor,
+)
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
 from formats.onnxpb.value_types import inferred
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Model, Node, ValueInfo
 
-ONNX = "ai.onnx"
 Types = dict[str, Type]
 # The attributes that say the element type of a result, and the type without it: `None` is that of the first input.
 _BY_ATTRIBUTE: dict[str, tuple[str, int | None]] = {
@@ -54,12 +61,12 @@ class Operator(NamedTuple):
     defaults: tuple[Attribute, ...]
     mark: str  # `f` or `h`, as the rows say
 
-    def argument_counts(self, given: int) -> list[int]:
+    def argument_counts(self, count: int) -> list[int]:
         """How many of the given inputs belong to each formal one; all that are left to the last one."""
         if not self.inputs:
-            return [given] if given else []
-        first = [int(index < given) for index in range(self.inputs - 1)]
-        return [*first, given - sum(first)]
+            return [count] if count else []
+        first = [int(index < count) for index in range(self.inputs - 1)]
+        return [*first, count - sum(first)]
 
     def output(self, index: int) -> str:
         """Where the type of an output comes from: `iN` for that of input N, a number, or `?`; of many, as the last."""
@@ -96,10 +103,10 @@ def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
 def operator(domain: str, name: str, version: int) -> Operator | None:
     """The operator of a domain in a version of its operator set; `None` if nothing is known of it."""
     versions = _versions(ONNX if domain in ("", CHANNELS_LAST) else domain, name)
-    known = [entry for entry in versions if entry[0] <= version]
-    if not known:
+    up_to_version = [entry for entry in versions if entry[0] <= version]
+    if not up_to_version:
         return None
-    since, text, mark = known[-1]
+    since, text, mark = up_to_version[-1]
     inputs, outputs, *defaults = text.split(" ")
     letters = () if outputs == "-" else tuple(outputs.split(","))
     return Operator(since, int(inputs), letters, tuple(map(_attribute, defaults)), mark)
@@ -110,7 +117,7 @@ def _attribute(text: str) -> Attribute:
     head, _, value = text.partition("=")
     name, _, number = head.partition(":")
     default: Any = json.loads(value)
-    if number in ("3", "8"):
+    if int(number) in (AttributeType.STRING, AttributeType.STRINGS):
         default = default.encode() if isinstance(default, str) else [text.encode() for text in default]
     return Attribute(name=name, type=int(number), **{VALUE_FIELDS[int(number)]: default})
 
@@ -126,12 +133,6 @@ def known(value: ValueInfo) -> Type | None:
     return kind if any(getattr(kind, name) is not None for name in kind.oneof) else None
 
 
-def of_tensor(tensor: Tensor) -> Type:
-    """The type of a constant."""
-    shape = TensorShape(dim=[Dimension(dim_value=dim) for dim in tensor.dims])
-    return Type(tensor_type=TensorType(elem_type=tensor.data_type, shape=shape))
-
-
 def of_elements(number: int) -> Type:
     """The type of tensors with these elements, whose shape is not known."""
     return Type(tensor_type=TensorType(elem_type=number))
@@ -140,11 +141,11 @@ def of_elements(number: int) -> Type:
 def stated(graph: Graph) -> Types:
     """The types that a graph states by itself."""
     types = {value.name or "": kind for value in _values(graph) if (kind := known(value)) is not None}
-    types |= {tensor.name or "": of_tensor(tensor) for tensor in graph.initializer}
+    types |= {tensor.name or "": type_of_tensor(tensor) for tensor in graph.initializer}
     for sparse in graph.sparse_initializer:
         if sparse.values is not None:
             dense = Tensor(dims=sparse.dims, data_type=sparse.values.data_type)
-            types[sparse.values.name or ""] = of_tensor(dense)
+            types[sparse.values.name or ""] = type_of_tensor(dense)
     return types
 
 
@@ -154,7 +155,7 @@ def _values(graph: Graph) -> Iterator[ValueInfo]:
     yield from graph.input
 
 
-def all_types(model: Model) -> dict[int, Types]:
+def types_by_graph(model: Model) -> dict[int, Types]:
     """The types of the values of each graph that are known, by the `id` of the graph."""
     all_graphs = [graph for _, graph in graphs(model)]
     types_of = {id(graph): stated(graph) for graph in all_graphs}
@@ -169,7 +170,7 @@ def all_types(model: Model) -> dict[int, Types]:
         for graph, other in zip(all_graphs, (other for _, other in graphs(more)), strict=True):
             types_of[id(graph)] = stated(other) | types_of[id(graph)]
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
-    versions[""] = max(versions.pop("ai.onnx", 0), versions.get("", 0))
+    versions[""] = max(versions.pop(ONNX, 0), versions.get("", 0))
     if model.graph is not None:
         _follow(model.graph, {}, types_of, versions)
     return types_of
@@ -192,7 +193,7 @@ def _follow(graph: Graph, outer: Mapping[str, Type], types_of: dict[int, Types],
 
 def _result(node: Node, index: int, types: Mapping[str, Type], versions: Mapping[str, int]) -> Type | None:
     """The type of a result without its shape, as far as the operator says it."""
-    domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+    domain = domain_key(node.domain)
     if domain == "" and node.op_type in _BY_ATTRIBUTE:
         name, number = _BY_ATTRIBUTE[node.op_type]
         stated_type = _integer(node, name)

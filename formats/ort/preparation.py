@@ -5,29 +5,27 @@ onnxruntime replaces all of these when it loads an .onnx file, but operators tha
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import MissingPackageError, UnsupportedError
 from formats.extras import needed
-from formats.ir import dtypes
-from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import STANDARD_DOMAINS, Function, Graph, Tensor, Type
+from formats.ir import STANDARD_DOMAINS
+from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
+from formats.ir.model import Function, Graph, Tensor, Type
 from formats.ir.node_order import Names, defined
-from formats.ir.node_order import graphs as all_graphs
-from formats.ir.storage import with_raw_data
+from formats.ir.node_order import graphs_below as all_graphs
+from formats.ir.storage import constant_of
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encoded
 from formats.ort.operators import operator
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.ir.model import Attribute, Message, Model, Node, SparseTensor
+    from formats.ir.model import Model, Node, SparseTensor
     from formats.ort.operators import Types
 
     Key = tuple[str, str, str]
@@ -70,7 +68,7 @@ def _expanded(graph: Graph, functions: Mapping[Key, Function], names: Names) -> 
         node = waiting.pop()
         function = functions.get(_key(node))
         if function is not None:
-            waiting += reversed(expand(node, function, names))
+            waiting += reversed(expand_call(node, function, names))
         elif any(attribute.g is not None for attribute in node.attribute):
             attributes = [
                 attribute if attribute.g is None else replace(attribute, g=_expanded(attribute.g, functions, names))
@@ -125,7 +123,7 @@ def _replaced(graph: Graph, outer: Types, types: Mapping[int, Types], version: i
             raise UnsupportedError(
                 f"onnxruntime has no kernel for {node.op_type}, and replaces it only in .onnx files; {error.message}"
             ) from None
-        nodes += expand(whole, _function(defs, whole, visible, version), names)
+        nodes += expand_call(whole, _function(defs, whole, visible, version), names)
     return replace(graph, node=nodes)
 
 
@@ -138,19 +136,14 @@ def _function(defs: Any, node: Node, types: Types, version: int) -> Function:
             data = schema.get_function_with_opset_version(newest)
         else:
             newest = max(number for number in schema.context_dependent_function_opset_versions if number <= version)
-            input_types = [_bytes(types.get(name) or Type()) for name in node.input]
-            data = schema.get_context_dependent_function_with_opset_version(newest, _bytes(node), input_types)
+            input_types = [encoded(types.get(name) or Type()) for name in node.input]
+            data = schema.get_context_dependent_function_with_opset_version(newest, encoded(node), input_types)
     except Exception as error:  # SchemaError, ValueError, or what C++ raises
         text = " ".join(str(error).split())[:200]
         raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function: {text}") from None
     if not data:
         raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function for these types")
     return decode(Literal(data), Function)
-
-
-def _bytes(message: Message) -> bytes:
-    writes, _ = lay_out(encode(message))
-    return b"".join(write.source.read() for write in writes)
 
 
 # Constants
@@ -173,28 +166,10 @@ def lifted(graph: Graph) -> tuple[list[Node], list[Tensor], list[SparseTensor]]:
         if attribute.sparse_tensor is not None and attribute.sparse_tensor.values is not None:
             values = replace(attribute.sparse_tensor.values, name=name)
             sparse.append(replace(attribute.sparse_tensor, values=values))
+        elif (tensor := constant_of(attribute)) is not None:
+            tensors.append(replace(tensor, name=name))
         else:
-            tensors.append(_constant(attribute, name))
+            raise UnsupportedError(
+                f"the Constant {name} has the attribute {attribute.name}, which is none of its operator"
+            )
     return nodes, tensors, sparse
-
-
-def _constant(attribute: Attribute, name: str) -> Tensor:
-    """The tensor of a Constant node."""
-    if attribute.t is not None:
-        return replace(attribute.t, name=name)
-    if attribute.name in ("value_string", "value_strings"):
-        strings = attribute.strings if attribute.name == "value_strings" else [attribute.s or b""]
-        dims = [len(strings)] if attribute.name == "value_strings" else []
-        return Tensor(name=name, data_type=dtypes.STRING, dims=dims, string_data=list(strings))
-    values: Any
-    if attribute.name in ("value_float", "value_floats"):
-        values = attribute.floats if attribute.name == "value_floats" else [attribute.f or 0.0]
-        number, letter = dtypes.FLOAT, "f"
-    elif attribute.name in ("value_int", "value_ints"):
-        values = attribute.ints if attribute.name == "value_ints" else [attribute.i or 0]
-        number, letter = dtypes.INT64, "q"
-    else:
-        raise UnsupportedError(f"the Constant {name} has the attribute {attribute.name}, which is none of its operator")
-    dims = [len(values)] if (attribute.name or "").endswith("s") else []
-    data = Literal(struct.pack(f"<{len(values)}{letter}", *values))
-    return with_raw_data(Tensor(name=name, data_type=number, dims=dims), data)

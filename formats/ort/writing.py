@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import EncodeError, FormatError, UnsupportedError
 from formats.flatbuffer.builder import Shared, build
-from formats.ir import dtypes
+from formats.ir import FIRST_WITH_OPERATOR_SETS, ONNX, domain_key, dtypes
 from formats.ir.copies import content
-from formats.ir.model import STANDARD_DOMAINS, VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, values_held
-from formats.ir.node_order import graphs as all_graphs
+from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, type_of_tensor, values_held
+from formats.ir.node_order import graphs_below as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.storage import raw_source
 from formats.ir.walk import visit
 from formats.ort.buffers import MAX_NAMES, SCHEMA
-from formats.ort.operators import ONNX, all_types, of_tensor, operator
+from formats.ort.operators import operator, types_by_graph
 from formats.ort.preparation import lifted, with_functions, without_functions
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
@@ -43,7 +43,7 @@ FIELDS_OF_TYPES: Final = dict(enumerate(VALUE_FIELDS[1:10], 1))  # up to `tensor
 TYPES_OF_FIELDS: Final = {field: number for number, field in FIELDS_OF_TYPES.items()}
 
 
-class Encoder:
+class OrtEncoder:
     """Encodes the graphs of a model; `types` has the types of the values of each graph, by its `id`."""
 
     def __init__(self, types: Mapping[int, Types], versions: Mapping[str, int]) -> None:
@@ -58,7 +58,7 @@ class Encoder:
         """The table of a graph; `outer` are the types of the values around it."""
         # As when onnxruntime loads an .onnx file, Constant nodes become constants.
         nodes, tensors, sparse = lifted(graph)
-        types = {**self._types.get(id(graph), {}), **{tensor.name or "": of_tensor(tensor) for tensor in tensors}}
+        types = {**self._types.get(id(graph), {}), **{tensor.name or "": type_of_tensor(tensor) for tensor in tensors}}
         visible = {**outer, **types}
         tables = [self._node(node, index, visible, f"{where}.node[{index}]") for index, node in enumerate(nodes)]
         arguments: dict[str, Table] = {}
@@ -94,7 +94,7 @@ class Encoder:
         }
 
     def _node(self, node: Node, index: int, visible: Mapping[str, Type], where: str) -> Table:
-        domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        domain = domain_key(node.domain)
         name = node.op_type or ""
         row = operator(domain, name, self._versions.get(domain, 1))
         if (
@@ -290,7 +290,6 @@ def _dims(shape: TensorShape) -> list[Table]:
 
 
 MAX_NESTED: Final = 10  # functions of operators in functions of operators; onnx has two
-FIRST_WITH_SETS: Final = 3  # from this ir_version on, a model must name its operator sets
 VERSION: Final = "4"  # every full build of onnxruntime since 1.8 loads it; 5 and 6 only add what minimal builds need
 
 
@@ -303,30 +302,27 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
     versions = {entry.domain or "": entry.version or 1 for entry in whole.opset_import}
     if ONNX in versions:
         versions[""] = versions.pop(ONNX)
-    types = all_types(whole)
+    types = types_by_graph(whole)
     for _ in range(MAX_NESTED):
         before, whole = whole, with_functions(whole, types, versions.get("", 1))
         if whole is before:
             break
-        types = all_types(whole)
+        types = types_by_graph(whole)
     graph = whole.graph or Graph()
     for where, inner in all_graphs(graph, "graph"):
         if len(topological(inner.node)) < len(inner.node):
             raise UnsupportedError(
                 "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
             )
-    domains = {
-        "" if node.domain in STANDARD_DOMAINS else node.domain or ""
-        for _, inner in all_graphs(graph)
-        for node in inner.node
-    }
-    if (missing := sorted(domains - set(versions))) and (model.ir_version or FIRST_WITH_SETS) >= FIRST_WITH_SETS:
+    domains = {domain_key(node.domain) for _, inner in all_graphs(graph) for node in inner.node}
+    names_sets = (model.ir_version or FIRST_WITH_OPERATOR_SETS) >= FIRST_WITH_OPERATOR_SETS
+    if (missing := sorted(domains - set(versions))) and names_sets:
         raise UnsupportedError(
             f"nodes are of {missing[0] or ONNX}, but the model imports no version of it (opset_import)"
         )
     domains.add("")
     used = [(domain, version) for domain, version in versions.items() if domain in domains]
-    encoder = Encoder(types, versions)
+    encoder = OrtEncoder(types, versions)
     table: Table = {
         "ir_version": model.ir_version or 0,
         "opset_import": [{"domain": domain, "version": version} for domain, version in used],

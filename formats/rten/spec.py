@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from formats.rten.target import Target
     from formats.tensordata.plan import Seen
 
-MICROSOFT: Final = "com.microsoft"
-MACHINE_LEARNING: Final = "ai.onnx.ml"
-PREVIEW: Final = "ai.onnx.preview"
-TRAINING: Final = "ai.onnx.preview.training"
 RTEN_DOMAIN: Final = "rten"  # of the nodes of a model that was read from a .rten file
 
 

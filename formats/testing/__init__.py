@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs.contract import READ_DEFAULTS
-from formats.testing.checks import OF_CODEC, OF_MODEL, Refused, Subject
+from formats.testing.checks import OF_CODEC, OF_MODEL, NotSupported, Subject
 from formats.testing.models import MODELS, linear
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _bound(check: Callable[..., None], *arguments: Any) -> Callable[[Path], None
     def run(folder: Path) -> None:
         try:
             check(*arguments, folder)
-        except Refused:
+        except NotSupported:
             return
 
     return run

@@ -16,7 +16,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import HEAD_BYTES, Codec, Match, ReadOptions
 from formats.errors import EncodeError, FormatError
 from formats.ir import walk
-from formats.options import rows_of
+from formats.options import option_rows
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import LocalFile
@@ -42,7 +42,7 @@ ENGINES = (
 )
 
 
-class Refused(Exception):  # noqa: N818 - no error: a format need not hold every model
+class NotSupported(Exception):  # noqa: N818 - no error: a format need not hold every model
     """The codec does not support a model, and says so as the contract requires."""
 
 
@@ -60,14 +60,14 @@ class Subject(NamedTuple):
     def plan(self, model: Model, path: Path) -> WritePlan:
         """The plan for a model.
 
-        Raises: Refused if the format does not support it.
+        Raises: NotSupported if the format does not support it.
         """
         try:
             return self.codec.plan(model, path, self.options)
         except EncodeError as error:
             assert not list(path.parent.iterdir()), "planning must not write files, even if it fails"
             assert str(error), "a refusal must say why"
-            raise Refused from None
+            raise NotSupported from None
 
     def write(self, model: Model, path: Path) -> WritePlan:
         """Execute the plan."""
@@ -108,14 +108,14 @@ def declaration(subject: Subject, folder: Path) -> None:
     with mock.patch.object(lookup, "codecs", lambda: (*others, codec)):
         groups = VERBS[0].groups(True)  # those of `convert`
     flags = flags_of(group.options for group in groups)  # raises if another option has a flag
-    assert {name for row in rows_of(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
+    assert {name for row in option_rows(codec.options) for flag in row.flags for name in flag.names} <= flags.keys()
 
 
 def holds_a_model(subject: Subject, folder: Path) -> None:
     """The simplest model, one matrix product, is not refused."""
     try:
         subject.plan(linear(3), subject.path(folder))
-    except Refused:
+    except NotSupported:
         raise AssertionError("it refuses a matrix product") from None
 
 
@@ -335,7 +335,7 @@ def own_operators_are_raised(subject: Subject, make: Callable[[], Model], folder
 
 def _raised(subject: Subject, model: Model) -> tuple[Model, Any]:
     if type(subject.codec).raise_model is Codec.raise_model:
-        raise Refused
+        raise NotSupported
     return subject.codec.raise_model(model, {})
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import DATA_TYPES
+from formats.ir.dtypes import BOOL, DATA_TYPES, FLOAT, INT64
 from formats.ir.model import (
     Attribute,
+    AttributeType,
     Dimension,
     Function,
     Graph,
@@ -27,10 +28,8 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FLOAT, GRAPH = 1, 5  # attribute types, as `AttributeProto.AttributeType` numbers them
 
-
-def _value(name: str, *dims: int | str, data_type: int = 1) -> ValueInfo:
+def _value(name: str, *dims: int | str, data_type: int = FLOAT) -> ValueInfo:
     shape = [Dimension(dim_param=dim) if isinstance(dim, str) else Dimension(dim_value=dim) for dim in dims]
     tensor_type = TensorType(elem_type=data_type, shape=TensorShape(dim=shape))
     return ValueInfo(name=name, type=Type(tensor_type=tensor_type))
@@ -59,8 +58,11 @@ def branches() -> Model:
     then.initializer = [from_numpy(numpy.arange(100, dtype=numpy.float32), "big")]
     other = Graph(name="other", node=[Node(op_type="Relu", input=["x"], output=["y"], name="relu")])
     then.output, other.output = [_value("y", 100)], [_value("y", 100)]
-    attributes = [Attribute(name="then_branch", type=GRAPH, g=then), Attribute(name="else_branch", type=GRAPH, g=other)]
-    graph = Graph(name="branches", input=[_value("c", data_type=9), _value("x", 100)], output=[_value("z", 100)])
+    attributes = [
+        Attribute(name="then_branch", type=AttributeType.GRAPH.value, g=then),
+        Attribute(name="else_branch", type=AttributeType.GRAPH.value, g=other),
+    ]
+    graph = Graph(name="branches", input=[_value("c", data_type=BOOL), _value("x", 100)], output=[_value("z", 100)])
     graph.node = [Node(op_type="If", input=["c"], output=["z"], attribute=attributes, name="if")]
     return _model(graph)
 
@@ -77,8 +79,8 @@ def element_types() -> Model:
             tensor.string_data = [b"", b"text", "\u4e16".encode()]
         graph.initializer.append(tensor)
     graph.initializer += [
-        Tensor(dims=[0, 4], data_type=1, name="empty", raw_data=Literal(b"")),
-        Tensor(dims=[], data_type=7, name="scalar", raw_data=Literal((5).to_bytes(8, "little"))),
+        Tensor(dims=[0, 4], data_type=FLOAT, name="empty", raw_data=Literal(b"")),
+        Tensor(dims=[], data_type=INT64, name="scalar", raw_data=Literal((5).to_bytes(8, "little"))),
     ]
     return _model(graph)
 
@@ -91,7 +93,7 @@ def rich() -> Model:
     indices = from_numpy(numpy.array([1, 3], numpy.int64), "indices")
     graph = Graph(name="rich", doc_string="A graph", input=[_value("x", "n", 4)], output=[_value("\u00fc/y:0", "n", 4)])
     graph.sparse_initializer = [SparseTensor(values=values, indices=indices, dims=[4])]
-    alpha = Attribute(name="alpha", type=FLOAT, f=0.5)
+    alpha = Attribute(name="alpha", type=AttributeType.FLOAT.value, f=0.5)
     graph.node = [
         Node(op_type="LeakyRelu", input=["x"], output=["inner"], attribute=[alpha], name="leaky", doc_string="A node"),
         Node(op_type="Twice", domain="my.domain", input=["inner"], output=["\u00fc/y:0"], name="twice"),

@@ -10,22 +10,22 @@ from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
 from formats.errors import OptionError
-from formats.ir import dtypes
+from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, dtypes
 from formats.options import (
     CHANGES,
     METADATA,
     SWITCH,
     Flag,
-    Kind,
+    OptionKind,
     check_names,
     choice,
     count,
-    made,
-    made_of,
+    make_options,
+    make_own_options,
     names_of,
     option,
+    option_rows,
     pairs,
-    rows_of,
     settle,
     texts_by_name,
 )
@@ -57,7 +57,7 @@ def _kinds(value: Any) -> tuple[str, ...]:
     return kinds
 
 
-KINDS = Kind(
+KINDS = OptionKind(
     "kinds of losses, such as metadata or range",
     _kinds,
     "KIND",
@@ -187,7 +187,6 @@ class MetadataOptions:
 
 
 VERSIONS = "Versions and runtimes"
-FIRST_WITH_OPSETS, NEWEST_IR_VERSION = 3, 14  # the IR versions that models have, since operator sets are imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +222,10 @@ class RuntimeOptions:
         common=True,
     )
     ir_version: int | None = option(
-        None, count(FIRST_WITH_OPSETS, NEWEST_IR_VERSION), "Write the model in IR version N.", panel=VERSIONS
+        None,
+        count(FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION),
+        "Write the model in IR version N.",
+        panel=VERSIONS,
     )
     dtype: str | None = option(
         None,
@@ -312,22 +314,22 @@ def choose(
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if twice := given.keys() & names_of(target.options):
             raise OptionError(f"`{min(twice)}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement, texts = [made_of(kind, given) for kind in kinds]
+    engine, raising, runtime, replacement, texts = [make_own_options(kind, given) for kind in kinds]
     check_replacement(replacement, overwrite=engine.overwrite)
-    of_target = made_of(target.options, given) if options is None else options
-    for row in rows_of(target.options):
+    of_target = make_own_options(target.options, given) if options is None else options
+    for row in option_rows(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
     _check_metadata(target, texts.metadata or {})
-    reading = made_of(ReadOptions, given)
+    reading = make_own_options(ReadOptions, given)
     return Choice(engine, replacement, of_target, raising, runtime, reading, texts.metadata, exact)
 
 
 def taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
     """The options of a class among keywords, and the other keywords."""
     others = {name: value for name, value in keywords.items() if name not in names_of(options)}
-    return made_of(options, keywords), others
+    return make_own_options(options, keywords), others
 
 
 def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:
@@ -390,7 +392,7 @@ def _without_exact(target: Codec, given: Mapping[str, Any]) -> tuple[Mapping[str
         return given, False
     if (named := lookup.runtime_named(text)).name == ONNXRUNTIME:
         return given, False
-    of_format: Any = made(lookup.by_name(named.name).options, {"exact": given["exact"]})
+    of_format: Any = make_options(lookup.by_name(named.name).options, {"exact": given["exact"]})
     return {key: value for key, value in given.items() if key != "exact"}, of_format.exact
 
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from formats.codecs.contract import ReadOptions
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError
-from formats.ir import dtypes, walk
+from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import without_link
-from formats.ir.copies import differing, is_left_alike, is_plainly_equal, is_same
+from formats.ir.copies import differing, is_left_alike, is_plainly_equal, is_same_value
 from formats.ir.model import (
     Attribute,
     Differing,
@@ -36,7 +36,7 @@ from formats.ir.model import (
     ValueInfo,
     set_names,
 )
-from formats.options import made
+from formats.options import make_options
 from formats.tensordata.file import is_address
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.source import Concat, Literal, Source
@@ -161,7 +161,7 @@ def diff(
     Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
     paths = path_of(first), path_of(second)
-    reading = made(ReadOptions, options, by=diff)
+    reading = make_options(ReadOptions, options, by=diff)
     # A store answers slowly: there, the default model is compared, and what is left out is told.
     names = [(None,) if is_address(path) else models_in(path, None, reading) for path in paths]
     several = min(map(len, names)) > 1
@@ -335,8 +335,8 @@ class _Walk:
                 yield from self.lists(place, found or Differing(0, mine, theirs, 0))
             elif isinstance(mine, Message) and isinstance(theirs, Message):
                 yield from self.messages(place, mine, theirs)
-            elif not is_same(mine, theirs) and (
-                type(first) is Dimension or not is_same(_value(mine, theirs), _value(theirs, mine))
+            elif not is_same_value(mine, theirs) and (
+                type(first) is Dimension or not is_same_value(_value(mine, theirs), _value(theirs, mine))
             ):
                 yield _change(place, name, mine, theirs)
 
@@ -345,7 +345,7 @@ class _Walk:
         before, first, second, after = differing_part
         sample = (first or second)[0]
         if not isinstance(sample, Message):
-            if not is_same(first, second):
+            if not is_same_value(first, second):
                 yield _change(where, "", first, second)
             return
         key = _KEYS.get(type(sample))
@@ -398,7 +398,7 @@ def _change(where: str, field: str, first: Any, second: Any) -> Difference:
         first, second = dtypes.type_name(first), dtypes.type_name(second)
     detail = f"{_text(first)} became {_text(second)}"
     if isinstance(first, list) and len(detail) > MAX_TEXT and len(first) == len(second):
-        index = next(n for n, pair in enumerate(zip(first, second, strict=True)) if not is_same(*pair))
+        index = next(n for n, pair in enumerate(zip(first, second, strict=True)) if not is_same_value(*pair))
         where, detail = f"{where}[{index}]", f"{_text(first[index])} became {_text(second[index])}"
     return Difference("changed", where, detail)
 
@@ -434,7 +434,7 @@ def _place(where: str, index: int, entry: Any) -> str:
 def _describe(entry: Any) -> str:
     """An entry of a list in a few words."""
     if isinstance(entry, OperatorSetId):
-        return f"version {entry.version} of {entry.domain or 'ai.onnx'}"
+        return f"version {entry.version} of {entry.domain or ONNX}"
     if isinstance(entry, Node):
         return f"{entry.op_type} -> {', '.join(entry.output)}"[:MAX_TEXT]
     names = (getattr(entry, field) for field in ("name", "key", "domain") if field in entry.__match_args__)

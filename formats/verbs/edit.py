@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME, by_name
-from formats.editing.model_edits import edited, merged, part_of, with_metadata
+from formats.editing.model_edits import edited, extracted, merged, with_metadata
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.scopes import main_graph
 from formats.editing.weight_files import WRITTEN, has_weights, read_weights, tensor_plan
-from formats.editing.weights import tensor_named
+from formats.editing.weights import weight_named
 from formats.errors import OptionError, UnsupportedError
 from formats.onnxzip import editing
 from formats.onnxzip.options import ArchiveOptions
-from formats.options import made_each, made_of
+from formats.options import make_each_options, make_own_options
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import WritePlan, in_order
@@ -103,7 +103,9 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     started = perf_counter()
     path = _archive(src, way, given)
     kinds = (ConversionOptions, EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
-    conversion, engine, reading, versions, texts = made_each(kinds, given, of=" without a destination", by=way.called)
+    conversion, engine, reading, versions, texts = make_each_options(
+        kinds, given, of=" without a destination", by=way.called
+    )
     if versions.named is not None and versions.named.name != ONNXRUNTIME:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
@@ -175,7 +177,7 @@ def merge(
     raises, nothing was written.
     """
     wanted, given = taken(MergeOptions, keywords)
-    reading, conversion = made_of(ReadOptions, given), made_of(ConversionOptions, given)
+    reading, conversion = make_own_options(ReadOptions, given), make_own_options(ConversionOptions, given)
     others: list[tuple[Source, Codec]] = []
     files: list[Any] = []
     path = or_stream(path_of(second))
@@ -215,7 +217,7 @@ def extract(
     wanted, given = taken(ExtractOptions, keywords)
 
     def change(model: Model) -> tuple[Model, EditResult]:
-        return part_of(model, wanted.inputs, wanted.outputs)
+        return extracted(model, wanted.inputs, wanted.outputs)
 
     way = Way(extract, options, change)
     if wanted.tensor is not None:
@@ -235,11 +237,11 @@ def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Map
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
     kinds = (ConversionOptions, EngineOptions, ReplacementOptions, ReadOptions)
-    conversion, engine, replacement, reading = made_each(kinds, given, of=" for a `tensor`", by=way.called)
+    conversion, engine, replacement, reading = make_each_options(kinds, given, of=" for a `tensor`", by=way.called)
     check_replacement(replacement, overwrite=engine.overwrite)
     opened = open_model(path, conversion.from_format, reading, lenient=conversion.lenient, called="from_format")
     with located(path):
-        tensor = tensor_named(opened.model, name)
+        tensor = weight_named(opened.model, name)
         allowed = permissions(opened.source, opened.codec, by_name("onnx"))
         plan = WritePlan((tensor_plan(tensor, name, destination),), permissions=allowed)
     plan, replaced = execute_plan(plan, engine, replacement)

@@ -16,10 +16,10 @@ from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
 from formats.editing.options import EditResult
 from formats.errors import OptionError, UnsupportedError
-from formats.ir import dtypes, walk
+from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
-from formats.ir.summary import type_text
-from formats.options import made
+from formats.ir.summary import type_with_dims
+from formats.options import make_options
 from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
@@ -208,7 +208,7 @@ class Inspection:
         from formats.words import listed
 
         operators = [f"{count} {name}" for name, count in self.operators.items()]
-        opsets = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self.opsets.items())
+        opsets = ", ".join(f"{name or ONNX} {version}" for name, version in self.opsets.items())
         rows = [
             *first_rows([("model", _in_words(each)) for each in self.models]),
             *([("operator sets", opsets)] if opsets else []),
@@ -287,7 +287,7 @@ def inspect(
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    path, reading, chosen = path_of(path), tolerant(made(ReadOptions, options, by=inspect)), _chosen(runtime)
+    path, reading, chosen = path_of(path), tolerant(make_options(ReadOptions, options, by=inspect)), _chosen(runtime)
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     with collector_paused():
@@ -430,7 +430,7 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
         for index, node in enumerate(nodes):
             place = walk.inner_place(where, "node", index)
             ends = tuple(node.input), tuple(node.output)
-            yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or "ai.onnx", *ends)
+            yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or ONNX, *ends)
 
 
 def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
@@ -499,7 +499,7 @@ def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str 
 
 
 def _value(info: ValueInfo) -> Value:
-    return Value(info.name or "", type_text(info.type))
+    return Value(info.name or "", type_with_dims(info.type))
 
 
 def raw_nbytes(tensor: Tensor) -> int:

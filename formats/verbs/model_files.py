@@ -19,7 +19,7 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.storage import location_of
 from formats.onnxpb.external.other_graphs import Naming, OtherGraphs
 from formats.onnxpb.external.safetensors import header_of
-from formats.options import made
+from formats.options import make_options
 from formats.tensordata.file import AbsentFile
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.inspect import raw_nbytes, span_of, tolerant
@@ -107,7 +107,7 @@ def files(
 
     Raises: FormatError if the model cannot be read; OSError if a file cannot.
     """
-    return open_files(local_path_of(path), format, tolerant(made(ReadOptions, options, by=files))).listed
+    return open_files(local_path_of(path), format, tolerant(make_options(ReadOptions, options, by=files))).listed
 
 
 def open_files(
@@ -245,7 +245,7 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
 
     Raises: FormatError if it cannot be read; OSError if a file cannot.
     """
-    reading = made(ReadOptions, options, by=layout)
+    reading = make_options(ReadOptions, options, by=layout)
     path = path_of(path)
     *names, last = models_in(path, format, reading)
     codec, source, model = read_model(path, format, replace(reading, model=last))

@@ -20,7 +20,7 @@ from formats.ir.archive_link import without_link
 from formats.onnxzip import CODEC
 from formats.onnxzip.names import FILES_PREFIX, MODEL_NAME, MODEL_PREFIX, broken_by_name, broken_by_names
 from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
-from formats.options import made_each, option, settle, size, text
+from formats.options import make_each_options, option, settle, size, text
 from formats.tensordata.engine import EngineOptions, execute, part_of
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
@@ -178,7 +178,7 @@ def pack(
     file is in the way; other OSErrors.
     """
     started = perf_counter()
-    chosen, reading, engine = made_each((PackingOptions, ReadOptions, EngineOptions), options)
+    chosen, reading, engine = make_each_options((PackingOptions, ReadOptions, EngineOptions), options)
     path = local_path_of(destination)
     if path.suffix.lower() not in CODEC.extensions:
         raise OptionError(f"the last argument is the archive to write, but {path} does not end with .onnxz")

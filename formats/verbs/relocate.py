@@ -21,7 +21,7 @@ from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import DecodeError, FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.ir.storage import change_location
-from formats.options import SWITCH, made_each, names_of, option, progress_option, settle
+from formats.options import SWITCH, make_each_options, names_of, option, progress_option, settle
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.interrupted import owner_of
@@ -143,7 +143,7 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
 
 def _chosen(given: Mapping[str, Any]) -> tuple[EngineOptions, ReplacementOptions]:
     """The options for the engine, and what becomes of a replaced model."""
-    place, replacement = made_each((PlaceOptions, ReplacementOptions), given)
+    place, replacement = make_each_options((PlaceOptions, ReplacementOptions), given)
     check_replacement(replacement, overwrite=place.overwrite)
     return EngineOptions(**{name: getattr(place, name) for name in names_of(PlaceOptions)}), replacement
 

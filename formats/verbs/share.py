@@ -22,7 +22,7 @@ from formats.onnxpb.codecs import CODEC
 from formats.onnxpb.external.data_files import ExternalLayout, check_shared_data, left_behind
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
-from formats.options import MOST_ALIGNED_BYTES, Kind, made_each, option, settle, size
+from formats.options import MOST_ALIGNED_BYTES, OptionKind, make_each_options, option, settle, size
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
@@ -55,7 +55,7 @@ def _file_name(value: Any) -> str:
     return value
 
 
-DATA_FILE = Kind("the name of a file next to the models, without a folder", _file_name, "NAME", _file_name)
+DATA_FILE = OptionKind("the name of a file next to the models, without a folder", _file_name, "NAME", _file_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def share(
     FormatError if a model cannot be read; FileExistsError if a file is in the way; other OSErrors.
     """
     started = perf_counter()
-    chosen, reading, engine, replacement = made_each(
+    chosen, reading, engine, replacement = make_each_options(
         (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions), options
     )
     check_replacement(replacement, overwrite=engine.overwrite)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from formats.codecs.contract import ReadOptions
 from formats.collector import collector_paused
 from formats.errors import CryptError, FormatError, OptionError
-from formats.ir import dtypes, walk
+from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, SparseTensor
-from formats.onnxpb.newer_parts import NEWEST_IR_VERSION, newer_parts
-from formats.onnxpb.operator_sets import ONNX
-from formats.options import made
+from formats.onnxpb.newer_parts import newer_parts
+from formats.options import make_options
 from formats.tensordata.file import AbsentFile, File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
 from formats.tensordata.sources.source import FileSpan, Transformed, place_of
@@ -29,7 +28,7 @@ from formats.verbs.report import fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
 from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, finding_of
 from formats.verbs.verifying.graphs import function_problems, name_problems
-from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NodeCheck
+from formats.verbs.verifying.nodes import NodeCheck
 from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem, version_problems
 from formats.verbs.verifying.types import type_problems
 
@@ -112,7 +111,7 @@ def verify(
     Raises: OptionError for an option without effect; OSError if a file cannot be read. Errors in the model are
     returned, not raised.
     """
-    path, reading = path_of(path), tolerant(made(ReadOptions, options, by=verify))
+    path, reading = path_of(path), tolerant(make_options(ReadOptions, options, by=verify))
     engine = None
     if data or threads or progress:
         from formats.tensordata.engine import EngineOptions  # what reads no data starts without it
@@ -267,7 +266,7 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
                 yield finding_of(
                     "V208", where, f"{count} versions of {domain:.80} are imported, but exactly one must be"
                 )
-        if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
+        if (model.ir_version or FIRST_WITH_OPERATOR_SETS) < FIRST_WITH_OPERATOR_SETS:
             versions[ONNX] += 1
         in_function = isinstance(part, Function)
         check = NodeCheck(imports, functions, model.ir_version or NEWEST_IR_VERSION, in_function) if in_order else None

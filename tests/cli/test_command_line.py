@@ -17,7 +17,7 @@ from formats.cli.typer_commands import understood
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
 from formats.errors import OptionError
-from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, size
+from formats.options import SWITCH, Flag, OptionRow, count, option, option_rows, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
 from formats.tensordata.sources.source import Literal
 from tests import commands
@@ -31,7 +31,7 @@ OTHER_WORDS = {  # the flags of keywords that have another word there
 }
 
 
-def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
+def table(verb: Verb) -> dict[str, tuple[OptionRow, Flag]]:
     """The flags of a verb by name."""
     return flags_of(group.options for group in verb.groups(False))
 
@@ -40,7 +40,7 @@ def table(verb: Verb) -> dict[str, tuple[Row, Flag]]:
 def test_every_keyword_has_its_flag(verb: Verb) -> None:
     """The flag of every option is its name in the library with dashes, apart from a few, each for a reason."""
     for group in verb.groups(False):
-        for row in rows_of(group.options):
+        for row in option_rows(group.options):
             if row.flags and row.name != "key":  # a key is never typed on a command line
                 assert OTHER_WORDS.get(row.name, f"--{row.name.replace('_', '-')}") in table(verb)
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.editing.dims import set_dims_in
-from formats.editing.inference import replaced, words_of
+from formats.editing.inference import names_in_dim, replaced
 from formats.ir.copies import copied
 
 FLOAT = TensorProto.FLOAT
@@ -256,7 +256,7 @@ def test_names_in_subgraphs_functions_and_types() -> None:
 )
 def test_computed_dims(text: str, words: set[str], value: int, expected: Any) -> None:
     """A dim that is computed from another one follows it; what is no plain computation is just a name."""
-    assert words_of(text) == words
+    assert names_in_dim(text) == words
     assert replaced(text, "batch", value) == expected
 
 

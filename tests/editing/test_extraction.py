@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.editing import extraction
-from formats.editing.model_edits import part_of
+from formats.editing.model_edits import extracted
 from tests.editing.nested_models import nested
 
 FLOAT = TensorProto.FLOAT
@@ -22,7 +22,7 @@ FLOAT = TensorProto.FLOAT
 def part(proto: onnx.ModelProto, inputs: Any = None, outputs: Any = None) -> tuple[onnx.ModelProto, Any]:
     """Return a part of a model, and what was done."""
     before = formats.from_onnx(proto)
-    new, done = part_of(before, inputs, outputs)
+    new, done = extracted(before, inputs, outputs)
     assert before == formats.from_onnx(proto), "what was given is not changed"
     found = formats.to_onnx(new)
     onnx.checker.check_model(found, full_check=True)
@@ -95,7 +95,7 @@ def test_types_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     model = formats.from_onnx(chain())
     model.graph.value_info = []
-    found, done = part_of(model, ["sum", "right"], ["product"])
+    found, done = extracted(model, ["sum", "right"], ["product"])
     values = [*found.graph.input, *found.graph.output]
     assert [1, 1, 1] == [each.type.tensor_type.elem_type for each in values]
     assert done.losses[0].detail.startswith("the dims of the input sum are not known; inferred shapes need the package")
@@ -195,7 +195,7 @@ def test_types_that_are_not_known() -> None:
     assert not done.losses
     proto.graph.node[2].op_type, proto.graph.node[2].domain = "Unknown", "own"
     proto.opset_import.add(domain="own", version=1)
-    _, done = part_of(formats.from_onnx(proto), ["product", "b"], ["y"])
+    _, done = extracted(formats.from_onnx(proto), ["product", "b"], ["y"])
     assert [loss.detail for loss in done.losses] == ["the type of the input product is not known"]
     assert done.losses[0].matters
 
@@ -206,7 +206,7 @@ def test_inputs_with_defaults_and_training() -> None:
     proto.ir_version = 3
     proto.graph.input.append(helper.make_tensor_value_info("w", FLOAT, [2]))
     proto.training_info.add()
-    new, done = part_of(formats.from_onnx(proto), None, ["product"])
+    new, done = extracted(formats.from_onnx(proto), None, ["product"])
     assert [value.name for value in new.graph.input] == ["a", "w"]
     assert new.graph.initializer[0].name == "w"
     assert [loss.kind for loss in done.losses] == ["training_info"]
@@ -216,7 +216,7 @@ def test_inputs_with_defaults_and_training() -> None:
 def test_a_part_has_messages_of_its_own() -> None:
     """Whatever is changed in the part, the model that was given stays as it is."""
     given = formats.from_onnx(chain())
-    new, _ = part_of(given, ["left", "a"], ["sum", "product"])
+    new, _ = extracted(given, ["left", "a"], ["sum", "product"])
     for value in (*new.graph.input, *new.graph.output, *new.graph.value_info):
         value.name = "changed"
         value.type.tensor_type.shape.dim[0].dim_value = 7
@@ -231,8 +231,8 @@ def test_a_part_has_messages_of_its_own() -> None:
 def test_types_of_few_values_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the weights, only those that become inputs or outputs are described as values."""
     seen: list[Any] = []
-    old = extraction.value_of
-    monkeypatch.setattr(extraction, "value_of", lambda tensor: seen.append(tensor.name) or old(tensor))
+    old = extraction.type_of_tensor
+    monkeypatch.setattr(extraction, "type_of_tensor", lambda tensor: seen.append(tensor.name) or old(tensor))
     part(chain(), ["a"], ["w", "sum"])
     assert {*seen} == {"w"}
     seen.clear()

@@ -17,9 +17,9 @@ from formats.ir.model import StringStringEntry, Tensor, TensorSegment
 from formats.ir.storage import (
     change_location,
     entries_of,
+    external_places,
     from_numpy,
     location_of,
-    places_of,
     with_raw_data,
     with_reference,
     without_data,
@@ -198,9 +198,9 @@ def test_a_reference_replaces_any_form() -> None:
     tensor = Tensor(dims=[1], data_type=1, name="t", float_data=Literal(bytes(4)))
     made = with_reference(tensor, {"location": "a", "offset": "0"}, Literal(b"abcd"))
     assert (None, b"abcd") == (made.float_data, made.source().read())
-    assert {"location": "a", "offset": "0"} == places_of(made)
+    assert {"location": "a", "offset": "0"} == external_places(made)
     made.external_data.append(StringStringEntry("offset", "8"))
-    assert {"location": "a", "offset": "8"} == places_of(made)
+    assert {"location": "a", "offset": "8"} == external_places(made)
 
 
 def test_other_forms_lose_references() -> None:
@@ -211,7 +211,7 @@ def test_other_forms_lose_references() -> None:
         assert [("location", "w.bin"), ("offset", "8"), ("location", None)] == entries_of(tensor)
         assert location_of(tensor) == "w.bin"
         assert Tensor(name="t", raw_data=Literal(b"abcd")) == with_raw_data(tensor, Literal(b"abcd"))
-        assert {"location": "a"} == places_of(with_reference(tensor, {"location": "a"}))
+        assert {"location": "a"} == external_places(with_reference(tensor, {"location": "a"}))
     given.external_data.pop()
     given.metadata_props.append(StringStringEntry("k", "v"))
     tensor = decode(Literal(encoded(given)), Tensor)
@@ -226,12 +226,12 @@ def test_locations_change(location: str) -> None:
     given = Tensor(name="t", external_data=entries, data_location=1)
     for tensor in (given, decode(Literal(encoded(given)), Tensor)):
         change_location(tensor, {"other": location}.get)
-        assert {"location": "w.bin", "offset": "8"} == places_of(tensor)
+        assert {"location": "w.bin", "offset": "8"} == external_places(tensor)
         copy = copied(tensor)
         change_location(copy, {"w.bin": location}.get)
-        assert {"location": location, "offset": "8"} == places_of(copy)
+        assert {"location": location, "offset": "8"} == external_places(copy)
         assert copy == decode(Literal(encoded(copy)), Tensor)
-        assert {"location": "w.bin", "offset": "8"} == places_of(tensor)
+        assert {"location": "w.bin", "offset": "8"} == external_places(tensor)
 
 
 def test_bfloat16_is_that_of_ml_dtypes() -> None:

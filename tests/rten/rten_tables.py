@@ -8,9 +8,9 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from formats.ir import dtypes
+from formats.ir import MACHINE_LEARNING, PREVIEW, TRAINING, dtypes
+from formats.onnxruntime import MICROSOFT
 from formats.rten.operators import BY_DOMAIN, SPECS
-from formats.rten.spec import MACHINE_LEARNING, MICROSOFT, PREVIEW, TRAINING
 from formats.rten.target import RELEASES
 from formats.rten.types import ELEMENTS, HOLDERS
 from tests.rten.rten_operators import HELD

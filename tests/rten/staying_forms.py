@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from formats.ir import ONNX
 from formats.ir.model import Graph, Model, Node, entries
 from formats.ir.walk import nodes
-from formats.onnxpb.operator_sets import ONNX, form_of
+from formats.onnxpb.operator_sets import form_of
 from formats.rten.graph.attributes import find
 from formats.rten.operators import BY_DOMAIN, spec_of
 from formats.rten.spec import Field, OperatorSpec

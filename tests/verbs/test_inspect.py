@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import formats
-from formats.ir.summary import type_text
+from formats.ir.summary import type_with_dims
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.inspect import RuntimeFindings
 from formats.verbs.model_files import layout
@@ -43,9 +43,11 @@ def test_types_are_in_the_text_form_of_onnx(tmp_path: Path) -> None:
 
 def test_unknown_types_have_no_text() -> None:
     """A value without a type has an empty text, an opaque type its domain and name."""
-    assert "" == type_text(None)
-    assert "" == type_text(formats.Type())
-    assert "opaque(me, thing)" == type_text(formats.Type(opaque_type=formats.OpaqueType(domain="me", name="thing")))
+    assert "" == type_with_dims(None)
+    assert "" == type_with_dims(formats.Type())
+    assert "opaque(me, thing)" == type_with_dims(
+        formats.Type(opaque_type=formats.OpaqueType(domain="me", name="thing"))
+    )
 
 
 def test_inspection_of_the_example(digits: Path) -> None:

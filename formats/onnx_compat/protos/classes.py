@@ -13,8 +13,8 @@ from typing import Any
 
 from formats.ir.copies import copied
 from formats.ir.model import MESSAGE_CLASSES
-from formats.onnx_compat.protos.copies import adopted, containers_made, encoded_text, in_ir
-from formats.onnx_compat.protos.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor, Enum
+from formats.onnx_compat.protos.copies import adopted, containers_made, in_ir, stored_bytes
+from formats.onnx_compat.protos.descriptor import DESCRIPTORS, ENUM_DESCRIPTORS, Descriptor, EnumTypeWrapper
 from formats.onnx_compat.protos.field_properties import RepeatedProperty, property_of
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.wire.schema import ENUMS
@@ -31,18 +31,18 @@ def _message_class(descriptor: Descriptor) -> type[ProtoMessage]:
         "__qualname__": descriptor.scoped_name,
         "DESCRIPTOR": descriptor,
         "_properties": {field.name: property_of(field) for field in fields},
-        "_oneofs": {name: tuple(each.name for each in oneof.fields) for name, oneof in oneofs.items()},
+        "_oneofs": {name: tuple(field.name for field in oneof.fields) for name, oneof in oneofs.items()},
         "_singular": frozenset(field.name for field in fields if not field.is_repeated),
     }
     for field, shown in zip(fields, members["_properties"].values(), strict=True):
         members[field.name] = shown if hasattr(shown, "__get__") else field.default_value
         members[f"{field.name.upper()}_FIELD_NUMBER"] = field.number
     for enum in descriptor.enum_types:
-        members[enum.name] = Enum(enum)
+        members[enum.name] = EnumTypeWrapper(enum)
         members.update({value.name: value.number for value in enum.values})
     descriptor._concrete_class = type(ProtoMessage)(descriptor.name, (ProtoMessage,), members)
-    found: type[ProtoMessage] = descriptor._concrete_class
-    return found
+    message_class: type[ProtoMessage] = descriptor._concrete_class
+    return message_class
 
 
 CLASSES = {name: _message_class(descriptor) for name, descriptor in DESCRIPTORS.items()}
@@ -50,7 +50,7 @@ for _class in CLASSES.values():
     for _property in _class._properties.values():
         if isinstance(_property, RepeatedProperty):
             _property.connect()
-_FAMILY = Family(CLASSES, bytes, encoded_text, True, containers_made)
+_FAMILY = Family(CLASSES, bytes, stored_bytes, True, containers_made)
 ProtoMessage._tables = tables_of(_FAMILY)
 for _name, _descriptor in DESCRIPTORS.items():
     if _descriptor.containing_type:
@@ -86,4 +86,4 @@ def unwrap(message: Any) -> Any:
 globals().update({name: cls for name, cls in CLASSES.items() if not cls.DESCRIPTOR.containing_type})
 for _name, _values in ENUMS.items():
     if "." not in _name:
-        globals().update({_name: Enum(ENUM_DESCRIPTORS[_name]), **_values})
+        globals().update({_name: EnumTypeWrapper(ENUM_DESCRIPTORS[_name]), **_values})

@@ -15,7 +15,7 @@ from operator import index
 from pickle import PickleError
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast, overload
 
-from formats.onnx_compat.protos.copies import copied
+from formats.onnx_compat.protos.copies import proto_copy
 from formats.onnx_compat.protos.values import state_of
 from formats.onnxpb.text.textfile import INTEGER_RANGES
 from formats.onnxpb.wire.varints import encode_varint
@@ -131,7 +131,7 @@ class Repeated(list[T]):
     __lt__ = __le__ = __gt__ = __ge__ = _not_ordered
 
     def __deepcopy__(self, memo: object) -> Self:
-        return cast("Self", self.own(map(copied, cast("Any", self)) if self.holds_messages else self))
+        return cast("Self", self.own(map(proto_copy, cast("Any", self)) if self.holds_messages else self))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise PickleError("a repeated field cannot be pickled; make it a list first")
@@ -164,7 +164,7 @@ class RepeatedMessages(Repeated[M]):
 
     def _stored(self, value: Any) -> Any:
         if type(value) is self.message_class:
-            return copied(value)
+            return proto_copy(value)
         new_copy = self.message_class._taken(value)
         if new_copy is None:
             raise TypeError(f"expected a message of {self.message_class}, got {type(value)}")

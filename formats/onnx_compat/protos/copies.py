@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.ir.model import Message, set_fields
 from formats.onnx_compat.protos.descriptor import DESCRIPTORS
-from formats.onnx_compat.protos.values import Valued, made
+from formats.onnx_compat.protos.values import Valued, proto_with
 from formats.onnxpb.wire.tables import tables
 from formats.onnxpb.wire.varints import WireType, encode_varint, make_tag
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="ProtoMessage")
 
 
-def copied(message: M) -> M:
+def proto_copy(message: M) -> M:
     """A message equal to `message`."""
     pending: list[dict[str, Any]] = []
 
     def copy_of(part: Any) -> Any:
         values = part.__dict__.copy()
         pending.append(values)
-        return made(type(part), values)
+        return proto_with(type(part), values)
 
     copy: M = copy_of(message)
     while pending:
@@ -83,7 +83,7 @@ def adopted(message: Any) -> Any:
         fields = _fields(part.message)
         values = part.__dict__
         pending.append((values, fields))
-        return made(fields.message_class, values)
+        return proto_with(fields.message_class, values)
 
     new = adopt(message)
     while pending:
@@ -165,7 +165,7 @@ def _stored_text(text: Any) -> str:
     return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
 
 
-def encoded_text(text: Any) -> bytes:
+def stored_bytes(text: Any) -> bytes:
     """The bytes of a text as messages show it."""
     return text if isinstance(text, bytes) else text.encode()
 

@@ -187,7 +187,7 @@ class EnumDescriptor(_InFile):
         return number
 
 
-class Enum:
+class EnumTypeWrapper:
     """An enum as programs use it; its names are also attributes with their numbers."""
 
     ValueType: ClassVar[type[int]] = int

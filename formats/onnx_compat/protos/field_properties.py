@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from formats.ir.model import remove
+from formats.ir.model import remove_field
 from formats.onnx_compat.protos.containers import (
     Repeated,
     RepeatedNumbers,
     container_class,
 )
-from formats.onnx_compat.protos.copies import copied
-from formats.onnx_compat.protos.values import State, forget_state, in_use, made, state_of
+from formats.onnx_compat.protos.copies import proto_copy
+from formats.onnx_compat.protos.values import State, forget_state, in_use, proto_with, state_of
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Submessage(Property):
         unset = state_of(message).unset
         submessage = in_use(unset, self.name)
         if submessage is None:
-            submessage = made(self._class, {"_state": State((message, self.name))})
+            submessage = proto_with(self._class, {"_state": State((message, self.name))})
             unset[self.name] = ref(submessage)
         return submessage
 
@@ -137,7 +137,7 @@ class Submessage(Property):
         if isinstance(value, dict):
             inner = self._class(**value)
         elif (taken := self._class._taken(value)) is not None:
-            inner = copied(taken) if taken is value else taken
+            inner = proto_copy(taken) if taken is value else taken
         else:
             raise TypeError(
                 f"Parameter to initialize message field must be dict or instance of same class: expected "
@@ -213,7 +213,7 @@ class RepeatedProperty(Property):
 
     def clear(self, message: ProtoMessage) -> None:
         """Clear the field; its container becomes an independent list."""
-        remove(message, self.name)
+        remove_field(message, self.name)
 
 
 class NumbersProperty(Property):

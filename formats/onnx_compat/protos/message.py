@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from formats.collector import collector_paused
 from formats.errors import FormatError
-from formats.onnx_compat.protos.copies import copied, in_ir
+from formats.onnx_compat.protos.copies import in_ir, proto_copy
 from formats.onnx_compat.protos.values import Valued, as_protobufs, forget_state, in_use, state_of
 from formats.onnxpb.wire.decoder import decode_in
 from formats.onnxpb.wire.encoder import encode
@@ -194,7 +194,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
         """
         other = self._of_class(other, "MergeFrom")
         self._touch()
-        merge(self, copied(other) if other is self else other)
+        merge_fields(self, proto_copy(other) if other is self else other)
 
     def CopyFrom(self, other: Any) -> None:
         """Make the message equal to `other`.
@@ -204,17 +204,17 @@ class ProtoMessage(Valued, metaclass=MessageType):
         other = self._of_class(other, "CopyFrom")
         if other is self:
             return
-        new = copied(other)
+        new = proto_copy(other)
         self._touch()
         if self.__dict__ and self._emptied():
-            merge(self, new)
+            merge_fields(self, new)
         else:
             self.__dict__.update(new.__dict__)
 
     def _emptied(self) -> bool:
         """Clear all fields that are set; whether parts may be in use that are not, which stay in use."""
         values = self.__dict__
-        kept: dict[str, Any] = {name: each for name, each in values.items() if isinstance(each, list) and not each}
+        kept: dict[str, Any] = {name: value for name, value in values.items() if isinstance(value, list) and not value}
         state: State | None = values.get("_state")
         if state is not None:
             for name in [name for name in state.numbers if name in values]:
@@ -234,11 +234,11 @@ class ProtoMessage(Valued, metaclass=MessageType):
         return own
 
     def __copy__(self: M) -> M:
-        return copied(self)
+        return proto_copy(self)
 
     def __deepcopy__(self: M, memo: object) -> M:
         with collector_paused():
-            return copied(self)
+            return proto_copy(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (), {"serialized": self.SerializeToString()}
@@ -248,7 +248,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
     def __eq__(self, other: object) -> bool:
         own = self._taken(other)
-        return NotImplemented if own is None else same(self, own)
+        return NotImplemented if own is None else is_equal(self, own)
 
     # Bytes
 
@@ -287,7 +287,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
         """
         new = self._decoded(data)
         self._touch()
-        merge(self, new)
+        merge_fields(self, new)
         return len(data)
 
     @classmethod
@@ -359,7 +359,7 @@ def _name(name: Any) -> str:
 # Merging and comparing
 
 
-def merge(target: ProtoMessage, source: ProtoMessage) -> None:
+def merge_fields(target: ProtoMessage, source: ProtoMessage) -> None:
     """Set every field of `source` in `target`: repeated ones are appended, messages merged.
 
     Parts of `target` that are in use stay in use, also unset ones. Afterwards, the two share only what cannot change.
@@ -377,7 +377,7 @@ def merge(target: ProtoMessage, source: ProtoMessage) -> None:
         elif field.is_repeated:
             elements = getattr(source, name)
             if elements:
-                list.extend(getattr(target, name), map(copied, elements) if field.message_type else elements)
+                list.extend(getattr(target, name), map(proto_copy, elements) if field.message_type else elements)
         elif field.message_type:
             _merge_message(target, name, source_values[name])
         else:
@@ -399,9 +399,9 @@ def _merge_message(target: ProtoMessage, name: str, source: ProtoMessage) -> Non
         if present is not None:
             present._touch()
     if present is None:
-        values[name] = copied(source)
+        values[name] = proto_copy(source)
     else:
-        merge(present, source)
+        merge_fields(present, source)
 
 
 def fields_held(*messages: ProtoMessage) -> list[str]:
@@ -411,7 +411,7 @@ def fields_held(*messages: ProtoMessage) -> list[str]:
     return [name for name in names if name in properties]
 
 
-def same(one: ProtoMessage, other: ProtoMessage) -> bool:
+def is_equal(one: ProtoMessage, other: ProtoMessage) -> bool:
     """Whether two messages of one class have the same fields set to the same values, bit for bit."""
     mine, theirs = vars(one), vars(other)
     if mine.get("unknown_fields", b"") != theirs.get("unknown_fields", b""):
@@ -428,7 +428,7 @@ def same(one: ProtoMessage, other: ProtoMessage) -> bool:
 
 def _same_elements(left: list[Any], right: list[Any], field: FieldDescriptor) -> bool:
     if field.message_type:
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(is_equal, left, right))
     return repr(left) == repr(right) if field.kind in ("float", "double") else left == right
 
 
@@ -440,7 +440,7 @@ def _same_values(left: Any, right: Any, field: FieldDescriptor) -> bool:
     if left is None or right is None:
         return False
     if field.message_type:
-        return same(left, right)
+        return is_equal(left, right)
     # The texts of two floats are equal if their bits are, except for NaN.
     return bool(repr(left) == repr(right) if field.kind in ("float", "double") else left == right)
 

@@ -50,7 +50,7 @@ class Valued(Message, Fielded):
 _new = object.__new__
 
 
-def made(message_class: type[T], values: dict[str, Any]) -> T:
+def proto_with(message_class: type[T], values: dict[str, Any]) -> T:
     """A message with this dictionary."""
     message = _new(message_class)
     set_fields(message, values)  # type: ignore[arg-type]

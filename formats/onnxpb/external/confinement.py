@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
-from formats.ir.storage import places_of
+from formats.ir.storage import external_places
 from formats.tensordata.file import AbsentFile, File, is_address
 from formats.tensordata.local.directory import Folder, LinkFoundError
 from formats.tensordata.local.osio import SYSTEM, Capabilities, LocalFile
@@ -102,7 +102,7 @@ class DataFiles:
 
         Raises: ExternalDataError for a file, a range or a size that is not allowed, with the tensor's place.
         """
-        entries = places_of(tensor)
+        entries = external_places(tensor)
         location = entries.get("location", "")
         try:
             file = self.files.get(location)

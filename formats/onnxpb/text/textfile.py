@@ -14,7 +14,7 @@ from formats.codecs.contract import DEEPEST
 from formats.errors import DecodeError, FormatError, LimitError, WireError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, MESSAGE_CLASSES, SOURCE_FIELDS, Model
-from formats.ir.storage import places_of
+from formats.ir.storage import external_places
 from formats.onnxpb.external import model as external
 from formats.onnxpb.wire.decoder import MAX_MESSAGES, decode
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
@@ -255,7 +255,7 @@ def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:
     for where, tensor in walk.tensors(model):
         if tensor.data_location != EXTERNAL:
             continue
-        location, source = places_of(tensor).get("location"), tensor.external_source
+        location, source = external_places(tensor).get("location"), tensor.external_source
         if location in seen or not location or not isinstance(source, FileSpan):
             continue
         seen.add(location)

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.collector import collector_paused
 from formats.errors import EncodeError, FormatError, OptionError
 from formats.ir import dtypes
-from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, Message, Tensor, values_held
+from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, AttributeType, Message, Tensor, values_held
 from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.onnxpb.wire.tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
 from formats.onnxpb.wire.varints import encode_varint
+from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def encode(
             return _encode(message, table or tables()[type(message).message], replace)
         except RecursionError:
             raise EncodeError("the model is nested too deeply, or contains itself") from None
+
+
+def encoded(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> bytes:
+    """The bytes of a message and of its weights in memory, which suits a message without large ones."""
+    writes, _ = lay_out(encode(message, replace))
+    return b"".join([write.source.view() for write in writes])
 
 
 @contextmanager
@@ -269,7 +276,7 @@ def _check_attribute(attribute: Attribute) -> None:
     if attribute.type is None:
         attribute.type = wanted
     elif attribute.type != wanted:
-        names = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
+        names: dict[int, str] = {number.value: number.name for number in AttributeType}
         type_name = names.get(attribute.type, attribute.type)
         raise EncodeError(
             f"the attribute {attribute.name!r:.80} has the type {type_name}, but its value is in {filled[0]}, "

@@ -13,10 +13,11 @@ from math import isinf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError, UnsupportedError
+from formats.ir import ONNX, domain_key
 from formats.ir.dtypes import DOUBLE, FLOAT, type_name
-from formats.ir.functions import expand, expanded_size, functions_of, key_of
-from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node
-from formats.ir.node_order import all_mentioned, graphs, topological
+from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
+from formats.ir.model import Graph, Model, Node
+from formats.ir.node_order import all_mentioned, graphs_below, topological
 from formats.ir.walk import inner_place
 from formats.onnxruntime.layouts import in_usual_layout
 from formats.rten.convert.budget import budget_of
@@ -77,7 +78,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     except UnsupportedError as error:
         refusals.append(Refusal("", "", None, error.where or "", error.reason, error.remedy))
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
-    version = versions[""] = versions.get("", versions.pop("ai.onnx", 1))  # both names mean ONNX's own operators
+    version = versions[""] = versions.get("", versions.pop(ONNX, 1))  # both names mean ONNX's own operators
     if target.is_onnx:
         target = target._replace(version=target.version or version)
     legalizer = _Legalizer(model, exact, target, version, refusals)
@@ -91,7 +92,7 @@ def legalize(model: Model, exact: bool = False, target: Target = ALL_RELEASES) -
     facts = ModelFacts(version, target, legalizer.losses, refusals, legalizer.rounded, legal_graph=legal_graph)
     legal = run_passes(MODEL_PASSES, model, facts)
     graph = legal.subject.graph or Graph()
-    all_graphs = graphs(graph, "graph") if len(legalizer.types) > 1 else [("graph", graph)]
+    all_graphs = graphs_below(graph, "graph") if len(legalizer.types) > 1 else [("graph", graph)]
     types = {where: legalizer.types.get(id(graph), {}) for where, graph in all_graphs}
     changed_by = tuple(dict.fromkeys((*legal.changed_by, *legalizer.changed_by)))
     return Legalized(legal.subject, tuple(refusals), types, legalizer.losses, legalizer.kept, changed_by)
@@ -252,7 +253,7 @@ class _Legalizer:
 
     def _node(self, node: Node, place: _Place) -> list[Node]:
         """The legal nodes that compute the same as a node."""
-        domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
+        domain = domain_key(node.domain)
         if place.step == 0:
             place = self._place_of(node, place)
         # A function of the model hides an operator with the same name.
@@ -390,9 +391,9 @@ class _Legalizer:
                 raise Refused(f"is a function that becomes {size:.1g} nodes, but RTen loads at most {MAX_NODES}")
         versions = dict(place.versions)  # a function has its own operator sets
         versions.update((entry.domain or "", entry.version or 1) for entry in function.opset_import)
-        versions[""] = versions.pop("ai.onnx", versions.get("", NEWEST))
+        versions[""] = versions.pop(ONNX, versions.get("", NEWEST))
         inner = place._replace(versions=versions, is_inlined=True)
-        nodes = expand(node, function, self._names)
+        nodes = expand_call(node, function, self._names)
         self._names.add_read(all_mentioned(nodes))
         add_decisive([nodes], self._names.decisive)
         return [legal for index in topological(nodes) for legal in self._replacements(nodes[index], inner)]

@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, Final, Generic, TypeVar
 
+from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS
 from formats.ir.dtypes import type_name
-from formats.ir.model import STANDARD_DOMAINS, Graph, Model, Node, OperatorSetId
-from formats.ir.node_order import all_mentioned, graphs, mentioned, subgraphs
+from formats.ir.model import Graph, Model, Node, OperatorSetId
+from formats.ir.node_order import all_mentioned, graphs_below, mentioned, subgraphs
 from formats.rten.convert.context import NEWEST, Constants, ValueNames
 from formats.rten.convert.distinct_outputs import with_distinct_outputs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import UNKNOWN, ValueType, completed
-from formats.rten.graph.constants import FIRST_IR_WITH_DEFAULTS, densify
+from formats.rten.graph.constants import densify
 from formats.rten.graph.uses import add_decisive
 from formats.rten.onnx_loader.kept import Kept
 from formats.rten.target import Target
@@ -93,7 +94,7 @@ class GraphFacts:
 
 def find_decisive(graph: Graph, facts: GraphFacts) -> Graph:
     """Note the names of the values that are rounded or compared, also in subgraphs."""
-    add_decisive([inner.node for _, inner in graphs(graph)], facts.names.decisive)
+    add_decisive([inner.node for _, inner in graphs_below(graph)], facts.names.decisive)
     return graph
 
 
@@ -194,7 +195,7 @@ def check_version(model: Model, facts: ModelFacts) -> Model:
 def drop_constant_inputs(model: Model, facts: ModelFacts) -> Model:
     """Remove the inputs of a model of an early IR version that are constants."""
     graph = model.graph
-    if graph is None or (model.ir_version or 0) >= FIRST_IR_WITH_DEFAULTS:
+    if graph is None or (model.ir_version or 0) >= FIRST_WITH_CONSTANTS:
         return model
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
@@ -217,7 +218,7 @@ def report_precision(model: Model, facts: ModelFacts) -> Model:
 
 def report_depth(model: Model, facts: ModelFacts) -> Model:
     """Report the graphs for which the stack of a thread may be too small."""
-    all_graphs = [*graphs(model.graph or Graph(), "graph")]
+    all_graphs = [*graphs_below(model.graph or Graph(), "graph")]
     for where, graph in all_graphs:
         if len(graph.node) <= MAX_IN_THREAD:  # as most graphs, so that they cost nothing
             continue
@@ -267,7 +268,7 @@ def write_imports(model: Model, facts: ModelFacts) -> Model:
     target = facts.target
     imports = [OperatorSetId(domain="", version=target.version or max(facts.version, NEWEST))]
     imports += [entry for entry in model.opset_import if entry.domain not in STANDARD_DOMAINS]
-    ir_version = max(model.ir_version or 0, FIRST_IR_WITH_DEFAULTS if target.is_onnx else IR_VERSION)
+    ir_version = max(model.ir_version or 0, FIRST_WITH_CONSTANTS if target.is_onnx else IR_VERSION)
     changes: dict[str, Any] = {"opset_import": imports, "functions": [], "ir_version": ir_version}
     is_same = all(getattr(model, field) == value for field, value in changes.items())
     return model if is_same else replace(model, **changes)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copies
-from formats.ir.model import STANDARD_DOMAINS
 from formats.rten.graph.attributes import attributes_key, with_fields
 from formats.rten.operators import SPECS
 from formats.rten.types import FLOATS

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from formats.errors import DecodeError
 from formats.flatbuffer.fbs import Table
 from formats.ir.copies import message_of
-from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Node, Tensor
-from formats.rten.graph.attributes import AttributeType
+from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, Graph, Node, Tensor
 from formats.rten.spec import ANY, ONES, Field, OperatorSpec, Row
 from formats.rten.target import ALL_RELEASES, Target
 from formats.rten.types import HOLDERS, INT32_LIMITS, INT64_LIMITS, RTEN_FLOAT, RTEN_INT32, clamp_int32

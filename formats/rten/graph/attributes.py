@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import Any, TypeVar
 
 from formats.ir.copies import content, message_of
-from formats.ir.model import Attribute, Graph, Message, Node, Tensor, set_fields
+from formats.ir.model import Attribute, AttributeType, Graph, Message, Node, Tensor, set_fields
 
 M = TypeVar("M", bound=Message)
 
 # The exceptions that a rule may raise for a malformed node.
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-
-
-class AttributeType(IntEnum):
-    """Spec: onnx.proto, `AttributeProto.AttributeType`."""
-
-    FLOAT = 1
-    INT = 2
-    STRING = 3
-    TENSOR = 4
-    GRAPH = 5
-    FLOATS = 6
-    INTS = 7
-    STRINGS = 8
-    GRAPHS = 10
 
 
 def find(node: Node, name: str) -> Attribute | None:

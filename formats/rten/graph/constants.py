@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 INLINE_ELEMENTS = 16  # constants up to this size are in the model section, where RTen reads shapes
 ALIGNMENT = 64  # of tensors, and of their section in the file
-FIRST_IR_WITH_DEFAULTS = 4  # in earlier IR versions, all initialisers had to be inputs
 MAX_DENSE_BYTES = 1 << 30  # limit for a sparse tensor, which is made dense in memory
 
 

@@ -16,15 +16,14 @@ from typing import Any
 from formats.errors import EncodeError
 from formats.flatbuffer.builder import NAME, Form, FormTables, Gap, Values
 from formats.flatbuffer.fbs import Table
-from formats.ir import dtypes
-from formats.ir.model import STANDARD_DOMAINS, Dimension, Graph, Model, Node, Tensor, ValueInfo
-from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs
+from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
+from formats.ir.model import Dimension, Graph, Model, Node, Tensor, ValueInfo
+from formats.ir.node_order import Names, defined, graphs_below, mentioned, subgraphs
 from formats.rten.convert.refusal import Refusal
 from formats.rten.convert.value_types import element_type
 from formats.rten.graph.attribute_tables import Problem, encode_attributes
 from formats.rten.graph.attributes import attributes_key
 from formats.rten.graph.constants import (
-    FIRST_IR_WITH_DEFAULTS,
     INLINE_ELEMENTS,
     TensorSection,
     as_rten_constant,
@@ -84,7 +83,7 @@ class GraphEncoder:
         self._inline = inline
         self._ir_version = model.ir_version or 0
         self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the content of their attributes
-        all_graphs = [graph for _, graph in graphs(model.graph or Graph())]
+        all_graphs = [graph for _, graph in graphs_below(model.graph or Graph())]
         computed = [*chain.from_iterable([node.output for graph in all_graphs for node in graph.node])]
         self._names = Names(chain(computed, _given_names(all_graphs)))
         self._written: Mapping[str, str] = {}  # for names in the graph that is being encoded, if they change
@@ -107,7 +106,7 @@ class GraphEncoder:
         # A caller gives values by name, so RTen could not be given one without a name.
         if not all(value.name for value in inputs):
             raise EncodeError("an input has no name", where=f"{where}.input")
-        if self._ir_version >= FIRST_IR_WITH_DEFAULTS:
+        if self._ir_version >= FIRST_WITH_CONSTANTS:
             for value in graph.input:
                 if value.name in constants:
                     detail = "inputs that have a default value become constants"

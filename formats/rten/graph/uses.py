@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from formats.ir.model import Graph
-from formats.ir.node_order import Names, defined, graphs, mentioned, subgraphs, topological
+from formats.ir.node_order import Names, defined, graphs_below, mentioned, subgraphs, topological
 from formats.rten.graph.attributes import make_node
 from formats.rten.graph.constants import is_constant_node
 from formats.rten.operators import SPECS, spec_of
@@ -47,7 +47,7 @@ class Uses:
         """The names that the subgraphs use."""
         inner: set[str] = set()
         for _, _, outermost in subgraphs(self._graph.node):
-            for _, graph in graphs(outermost):
+            for _, graph in graphs_below(outermost):
                 inner.update(chain.from_iterable(node.input for node in graph.node))
                 inner.update(value.name or "" for value in graph.output)
         return inner
@@ -92,17 +92,17 @@ class Uses:
         return {name for name, only in is_dim.items() if only}
 
 
-def add_decisive(graphs: Sequence[Sequence[Node]], decisive: set[str]) -> None:
+def add_decisive(node_lists: Sequence[Sequence[Node]], decisive: set[str]) -> None:
     """Add the names of values that are rounded, truncated or compared: there, the last bit may become a large number.
 
     `graphs` has the nodes of each graph, before those of the graphs in it.
     """
-    examples = {key: node for nodes in graphs for key, node in zip(map(_OPERATOR, nodes), nodes, strict=True)}
+    examples = {key: node for nodes in node_lists for key, node in zip(map(_OPERATOR, nodes), nodes, strict=True)}
     specs = {key: spec for key, node in examples.items() if (spec := spec_of(node)) is not None}
     # Without an operator whose form depends on it, nobody needs the names.
     if not any(spec.to_rten.asks_if_rounded for spec in specs.values()):
         return
-    for nodes in reversed(graphs):
+    for nodes in reversed(node_lists):
         for index in reversed(topological(nodes)):
             node = nodes[index]
             spec = specs.get((node.domain, node.op_type))
@@ -118,7 +118,7 @@ def used_and_read(model: Model) -> tuple[list[str], set[str]]:
     used: list[str] = []
     read: set[str] = set()
     outermost = [model.graph or Graph(), *(Graph(node=function.node) for function in model.functions)]
-    for graph in (inner for outer in outermost for _, inner in graphs(outer)):
+    for graph in (inner for outer in outermost for _, inner in graphs_below(outer)):
         used += [value.name or "" for value in (*graph.input, *graph.value_info)]
         used += [tensor.name or "" for tensor in graph.initializer]
         used += [sparse.values.name or "" for sparse in graph.sparse_initializer if sparse.values]
@@ -138,7 +138,7 @@ def without_hiding(graph: Graph) -> Graph:
     if not subgraphs(graph.node):
         return graph
     # New names differ from all in the model, so that they hide nothing.
-    names = Names(name for _, inner in graphs(graph) for name in defined(inner))
+    names = Names(name for _, inner in graphs_below(graph) for name in defined(inner))
     return _renamed(graph, frozenset(), {}, names)
 
 
@@ -188,7 +188,7 @@ def with_reached_names(graph: Graph) -> tuple[Graph, set[str]]:
     if not any(subgraphs(inner.node) for _, _, inner in subgraphs(graph.node)):
         return graph, set()
     needy: set[str] = set()
-    names = Names(name for _, inner in graphs(graph) for name in defined(inner))
+    names = Names(name for _, inner in graphs_below(graph) for name in defined(inner))
     return _reached(graph, frozenset(), names, needy, is_outermost=True), needy
 
 

@@ -12,6 +12,7 @@ from operator import is_
 from typing import Final
 
 from formats.codecs.contract import Change, Runnable
+from formats.ir import ONNX, ir_version_with
 from formats.ir.dtypes import type_name
 from formats.ir.model import Graph, Model
 from formats.ir.storage import entries_of
@@ -29,8 +30,6 @@ from formats.rten.target import ONNX_LOADER
 from formats.rten.types import NOT_NUMBERS, PARTLY_HELD
 from formats.tensordata.plan import DOCUMENTATION, RESULTS, Losses
 
-# The IR version that came with each operator set. A model with this operator set has at least this version.
-IR_VERSIONS: Final = {8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 15: 8, 19: 9, 21: 10, 23: 11, 24: 12, 25: 13}
 REFERENCE_KEYS: Final = ("location", "offset", "length", "checksum")  # keys of external data that the loader accepts
 MAX_RAISINGS: Final = 4  # changes of the operator set, each to a newer one
 
@@ -43,7 +42,7 @@ def runnable(model: Model, exact: bool = False) -> Runnable:
     Raises: TensorDataError if a constant that decides a form cannot be read.
     """
     versions = {entry.domain or "": entry.version or 1 for entry in model.opset_import}
-    version = versions.get("", versions.get("ai.onnx", 1))
+    version = versions.get("", versions.get(ONNX, 1))
     legalized, needed_version, needing = _legalized(model, exact, version)  # nodes that stay keep their form
     facts = LoaderFacts(
         given=model,
@@ -99,10 +98,9 @@ def raise_version(model: Model, facts: LoaderFacts) -> Model:
     version = facts.needed_version
     if version <= facts.given_version:
         return model
-    least = max(ir for opset, ir in IR_VERSIONS.items() if opset <= version)
     detail = f"rewritten nodes need {facts.needing} of operator set {version}; the model had {facts.given_version}"
-    facts.losses.add("opset_version", detail, "opset_import", "ai.onnx", seen=DOCUMENTATION)
-    return replace(model, ir_version=max(model.ir_version or 0, least))
+    facts.losses.add("opset_version", detail, "opset_import", ONNX, seen=DOCUMENTATION)
+    return replace(model, ir_version=max(model.ir_version or 0, ir_version_with(version)))
 
 
 def report_clamped(model: Model, facts: LoaderFacts) -> Model:

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from formats.ir.model import STANDARD_DOMAINS
+from formats.ir import STANDARD_DOMAINS
 from formats.rten.operators.families import FAMILIES, WITH_FOLDINGS
 from formats.rten.spec import OperatorSpec
 

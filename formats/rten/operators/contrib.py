@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
 from formats.ir.model import Node
-from formats.onnxruntime import ACTIVATIONS
+from formats.onnxruntime import ACTIVATIONS, MICROSOFT
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
@@ -19,7 +19,6 @@ from formats.rten.graph.attributes import find, get_float, get_floats, get_int, 
 from formats.rten.operators import activation, normalization, shape
 from formats.rten.spec import (
     ANY,
-    MICROSOFT,
     Deviation,
     Field,
     OnnxLoader,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Node
+from formats.onnxruntime import MICROSOFT
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
@@ -18,7 +19,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import attention, shape
-from formats.rten.spec import MICROSOFT, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten, rewritten
+from formats.rten.spec import Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten, rewritten
 
 UNMASKED = -10000.0  # the default for the number added to a masked key
 LOWEST = -3.4028234663852886e38  # the number added to a key that comes later

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from formats.ir import MACHINE_LEARNING
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -18,7 +19,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import shape
-from formats.rten.spec import MACHINE_LEARNING, because, rewritten
+from formats.rten.spec import because, rewritten
 from formats.rten.types import NOT_NUMBERS
 
 _STRINGS = "uses strings, which RTen does not support"

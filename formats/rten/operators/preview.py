@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import sqrt
 
+from formats.ir import PREVIEW, TRAINING
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
-from formats.ir.functions import expand
+from formats.ir.functions import expand_call
 from formats.ir.model import Function, Node
 from formats.ir.node_order import defined, mentioned
 from formats.rten.convert.context import Context
@@ -19,7 +20,7 @@ from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
 from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
 from formats.rten.operators import shape
-from formats.rten.spec import PREVIEW, TRAINING, OperatorSpec, Outputs, ToRten, because, unknown
+from formats.rten.spec import OperatorSpec, Outputs, ToRten, because, unknown
 
 
 def _precision(node: Node, types: list[ValueType]) -> int:
@@ -45,7 +46,7 @@ def _modified(node: Node, context: Context, name: str, value: str) -> str:
     function = Function(input=[parameter, *captured], output=[end], node=nodes)
     result = context.names.new(f"{node.output[0]}/{name}")
     call = Node(op_type=name, input=[value, *captured], output=[result])
-    for inner in expand(call, function, context.names):
+    for inner in expand_call(call, function, context.names):
         if inner.op_type == "Constant":
             tensor = next(attribute.t for attribute in inner.attribute if attribute.t is not None)
             context.constants.add_tensor(replace(tensor, name=inner.output[0]))

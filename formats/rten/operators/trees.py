@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from formats.ir import MACHINE_LEARNING
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -23,7 +24,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.graph.attributes import find, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import ml, shape
-from formats.rten.spec import MACHINE_LEARNING, rewritten
+from formats.rten.spec import rewritten
 
 MAX_DEPTH = 256  # levels, each of which becomes several nodes
 SMALL = 1 << 16  # bytes of tables that are allowed, however small the model is

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from formats.errors import EncodeError
+from formats.ir import ir_version_with
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId, ValueInfo
-from formats.ir.node_order import Names, graphs
+from formats.ir.node_order import Names, graphs_below
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
 from formats.rten.graph.attributes import attributes_key, get_int
@@ -28,7 +29,6 @@ from formats.tensordata.plan import DOCUMENTATION, INTERFACE, Loss, Losses
 # one, 22, has new forms of operators that onnxruntime 1.31 cannot run (Multinomial and other random numbers).
 VERSION: Final = 21
 CEIL_MODE: Final = 22  # from this version on, windows that begin in the padding at the end do not count
-IR_VERSIONS: Final = {21: 10, 22: 10, 23: 11, 24: 12}
 
 
 class Raised(NamedTuple):
@@ -57,7 +57,7 @@ def raise_model(model: Model, pin_types: Mapping[str, str] | None = None) -> Rai
         raiser.run()
     raised = replace(
         model,
-        ir_version=IR_VERSIONS[version],
+        ir_version=ir_version_with(version),
         opset_import=[OperatorSetId(domain="", version=version)],
         graph=with_reached_names(raiser.finish())[0],
     )
@@ -68,7 +68,7 @@ def _version(graph: Graph) -> int:
     """The operator set that a graph needs."""
     version = VERSION
     seen: dict[tuple[str | None, bytes | None], Node] = {}  # a node for each operator with some attributes
-    for _, inner in graphs(graph):
+    for _, inner in graphs_below(graph):
         for node in inner.node:
             seen.setdefault((node.op_type, attributes_key(node)), node)
     for node in seen.values():

@@ -15,7 +15,7 @@ from formats.collector import collector_paused
 from formats.errors import CryptError, DecodeError, FormatError, OptionError, TruncatedError, UnknownFormatError
 from formats.ir import walk
 from formats.ir.storage import check_is_alone
-from formats.options import made
+from formats.options import make_options
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
 from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.plan import OWNER_ACCESS, USE, Loss, Permissions
@@ -80,7 +80,7 @@ def load(
 
     Raises: FormatError if the model cannot be read; OSError if the file cannot be read.
     """
-    reading = made(ReadOptions, options, by=load) if options else READ_DEFAULTS
+    reading = make_options(ReadOptions, options, by=load) if options else READ_DEFAULTS
     return open_model(path_of(path), format, reading, lenient=lenient).model
 
 
@@ -91,7 +91,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
 
     Raises: FormatError if it cannot be read.
     """
-    reading = made(ReadOptions, options, by=loads)
+    reading = make_options(ReadOptions, options, by=loads)
     source = Literal(buffer_of(data))
     with recognised(source, None):
         codec = _codec(source, None, format)

@@ -14,7 +14,7 @@ from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
 from formats.errors import OptionError, UnsupportedError
 from formats.ir.archive_link import without_link
-from formats.options import made
+from formats.options import make_options
 from formats.tensordata.engine import execute
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, in_order
@@ -50,7 +50,7 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
     own = own_codec(model)
     if own is None:
         return model, ()
-    pin = made(RaisingOptions, options, by=raise_model).pin or {}
+    pin = make_options(RaisingOptions, options, by=raise_model).pin or {}
     with collector_paused():
         return own.raise_model(model, pin)
 

@@ -18,7 +18,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
-from formats.ir.storage import change_location, places_of
+from formats.ir.storage import change_location, external_places
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
 from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.engine import execute
@@ -303,7 +303,7 @@ def _data_of(old: Old) -> dict[str, File | None]:
     data: dict[str, File | None] = {}
     for _, tensor in walk.external_tensors(old.model) if old.model is not None else ():
         file = None if tensor.external_source is None else next(tensor.external_source.files(), None)
-        location = os.path.normpath(places_of(tensor).get("location", ""))
+        location = os.path.normpath(external_places(tensor).get("location", ""))
         if isinstance(file, AbsentFile):
             data[location] = File.open(file.path) if file.path.is_file() else None
         elif file is not None and file != old.file:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.lookup import ONNXRUNTIME
-from formats.codecs.onnxruntime_releases import (
-    NEWEST,
-    RELEASES,
-    SMALL_CONSTANTS,
-    first_reading,
-    is_before,
-    limits_of,
-)
+from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, SMALL_CONSTANTS, first_reading, is_before, limits_of
 from formats.editing.operator_sets import version_of, with_ir_version, with_opset, with_other_set
 from formats.editing.options import EditResult
 from formats.errors import UnsupportedError
+from formats.ir import MACHINE_LEARNING
 from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
@@ -48,7 +42,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             opset = row.opset
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
-        model, more = with_other_set(model, "ai.onnx.ml", row.ml_opset)
+        model, more = with_other_set(model, MACHINE_LEARNING, row.ml_opset)
         result += more
     if opset is not None:
         model, more = with_opset(model, opset)

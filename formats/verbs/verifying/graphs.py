@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from formats.ir import walk
+from formats.ir import ONNX, walk
 from formats.ir.functions import called, key_of
 from formats.ir.model import Function, entries
 from formats.ir.node_order import mentioned
-from formats.onnxpb.operator_sets import ONNX, newest, signatures_of
+from formats.onnxpb.operator_sets import newest, signatures_of
 from formats.verbs.verifying.parts import subgraph_problems
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir import dtypes, walk
-from formats.ir.model import VALUE_FIELDS, entries, values_held
-from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
+from formats.ir import FIRST_WITH_ATTRIBUTE_TYPES, FIRST_WITH_OPERATOR_SETS, ONNX, dtypes, walk
+from formats.ir.model import VALUE_FIELDS, AttributeType, entries, values_held
+from formats.onnxpb.operator_sets import form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
-from formats.onnxpb.wire.schema import ENUMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute, Function, Node, OperatorSetId
     from formats.onnxpb.operator_sets import Form, Parameters
 
-TYPE_NAMES = {number: name for name, number in ENUMS["AttributeProto.AttributeType"].items()}
-FIRST_WITH_OPSETS = 3  # from this ir_version on, a model must name its operator sets
-FIRST_WITH_TYPES = 2  # from this ir_version on, an attribute must say its type
+TYPE_NAMES: dict[int, str] = {number.value: number.name for number in AttributeType}
 # Operators that were removed before ONNX 1.5. `onnx.checker` lets them pass, but no runtime has them.
 REMOVED = {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler"}
 REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
@@ -44,7 +41,7 @@ class NodeCheck:
     ) -> None:
         self.versions = {entry.domain or ONNX: entry.version or 0 for entry in imports}
         self.spelled = {entry.domain or "" for entry in imports if (entry.domain or ONNX) == ONNX}
-        if ir_version < FIRST_WITH_OPSETS:
+        if ir_version < FIRST_WITH_OPERATOR_SETS:
             self.versions.setdefault(ONNX, 1)
         self.functions = functions
         self.domains_of_functions = {domain for domain, _ in functions} - {ONNX}
@@ -99,7 +96,7 @@ class NodeCheck:
         fields = values_held(attribute)
         if not name:
             yield "V411", step, "the attribute has no name"
-        if attribute.type is None and self.ir_version >= FIRST_WITH_TYPES:
+        if attribute.type is None and self.ir_version >= FIRST_WITH_ATTRIBUTE_TYPES:
             yield "V412", step, f"the attribute {name!r:.80} has no type"
         if len(fields) > 1:
             yield "V413", step, f"the attribute {name!r:.80} has {len(fields)} values, in {' and '.join(fields)}"

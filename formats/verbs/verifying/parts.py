@@ -9,12 +9,10 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from formats.ir import dtypes
+from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, ONNX, dtypes
 from formats.ir.model import EXTERNAL, Function, Graph, entries
 from formats.ir.storage import entries_of, raw_source
-from formats.onnxpb.newer_parts import NEWEST_IR_VERSION
 from formats.onnxpb.operator_sets import newest
-from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     Problem = tuple[str, str, str]
 
-FIRST_WITH_CONSTANTS = 4  # from this ir_version on, an initialiser need not be an input
 # What a type must say, by its field.
 _NEEDED = {
     "tensor_type": ("elem_type",),
@@ -44,10 +41,14 @@ def version_problems(model: Model) -> Iterator[Problem]:
     elif ir_version > NEWEST_IR_VERSION:
         detail = f"the ir_version {ir_version} is newer than {NEWEST_IR_VERSION}, the newest that is known"
         yield "V202", "ir_version", f"{detail}, so the model cannot be checked"
-    elif ir_version < FIRST_WITH_OPSETS and model.opset_import:
+    elif ir_version < FIRST_WITH_OPERATOR_SETS and model.opset_import:
         yield "V203", "opset_import", f"a model of ir_version {ir_version} cannot import operator sets"
     has_nodes = model.graph is not None and entries(model.graph, "node")  # which need a set; their check reports it
-    if not model.opset_import and not has_nodes and (ir_version or FIRST_WITH_OPSETS) >= FIRST_WITH_OPSETS:
+    if (
+        not model.opset_import
+        and not has_nodes
+        and (ir_version or FIRST_WITH_OPERATOR_SETS) >= FIRST_WITH_OPERATOR_SETS
+    ):
         yield "V204", "opset_import", "the model imports no operator set"
     yield from _import_problems("", model.opset_import)
     for index, function in enumerate(model.functions):
@@ -60,7 +61,7 @@ def version_problems(model: Model) -> Iterator[Problem]:
 def _import_problems(where: str, imports: Sequence[OperatorSetId]) -> Iterator[Problem]:
     """What is wrong with the versions of the operator sets that a model or function imports."""
     for index, entry in enumerate(imports):
-        place, domain = f"{where}opset_import[{index}]", entry.domain or "ai.onnx"
+        place, domain = f"{where}opset_import[{index}]", entry.domain or ONNX
         known = newest(domain)
         if entry.version is None or (known is not None and entry.version < 1):
             yield "V205", place, f"the version of {domain:.80} is {entry.version or 'missing'}"

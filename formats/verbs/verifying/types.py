@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.ir import walk
+from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_OPERATOR_SETS, ONNX, walk
 from formats.ir.copies import content
 from formats.ir.model import entries
-from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
+from formats.onnxpb.operator_sets import form_of, newest, signature_of
 from formats.onnxpb.value_types import tensor_text, type_text, types_made
 from formats.verbs.verifying.dims import differ, dims_of_results, dims_problem, dims_text
 
@@ -50,7 +50,7 @@ class Part:
 
     def __init__(self, imports: Iterable[OperatorSetId], ir_version: int) -> None:
         self.versions = {entry.domain or ONNX: entry.version or 0 for entry in imports}
-        if ir_version < 3:
+        if ir_version < FIRST_WITH_OPERATOR_SETS:
             self.versions.setdefault(ONNX, 1)
         self.made: dict[Any, Made] = {}
 
@@ -315,7 +315,8 @@ class _TypeCheck:
         self, name: str, attribute: str, graph: Graph, inputs: int, outputs: int, version: int
     ) -> list[Problem]:
         """What is wrong with the numbers of inputs and outputs of a graph in If, Loop or Scan."""
-        constants = {tensor.name for tensor in entries(graph, "initializer")} if self.ir_version < 4 else set()
+        are_inputs = self.ir_version < FIRST_WITH_CONSTANTS
+        constants = {tensor.name for tensor in entries(graph, "initializer")} if are_inputs else set()
         has_inputs = sum(value.name not in constants for value in entries(graph, "input"))
         has_outputs = len(entries(graph, "output"))
         wanted = {

@@ -20,7 +20,7 @@ import formats
 from formats import OptionError
 from formats.ir import dtypes, walk
 from formats.ir.model import Tensor
-from formats.ir.storage import places_of
+from formats.ir.storage import external_places
 from formats.onnxpb.external import safetensors as data_files
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal
@@ -51,7 +51,7 @@ def entries(path: Path) -> dict[str, Any]:
 
 def outside(path: Path) -> dict[str, tuple[Tensor, dict[str, str]]]:
     """Return the tensors of a model that are in data files, by place."""
-    return {where: (tensor, places_of(tensor)) for where, tensor in walk.external_tensors(formats.load(path))}
+    return {where: (tensor, external_places(tensor)) for where, tensor in walk.external_tensors(formats.load(path))}
 
 
 def header(path: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import model as ir
 from formats.ir import walk
 from formats.ir.copies import copied
-from formats.ir.storage import places_of
+from formats.ir.storage import external_places
 from formats.onnxpb.wire import decoder, encoder
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
@@ -445,15 +445,15 @@ def test_external_data_are_copied_and_changed() -> None:
     """Entries of external data are written as they were, or as changed; copies have the same."""
     proto = external_tensor()
     tensor = decode(Literal(proto.SerializeToString()), ir.Tensor)
-    assert places_of(tensor) == {"location": "w.bin", "offset": "4096"}
-    assert places_of(copied(tensor)) == places_of(tensor)
+    assert external_places(tensor) == {"location": "w.bin", "offset": "4096"}
+    assert external_places(copied(tensor)) == external_places(tensor)
     assert proto.SerializeToString() == encoded(tensor)
     for other in (copied(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
         assert other == tensor
         assert str(other) == str(tensor)
     again = decode(Literal(proto.SerializeToString()), ir.Tensor)
     again.external_data[0].value = "v.bin"
-    assert places_of(again) == {"location": "v.bin", "offset": "4096"}
+    assert external_places(again) == {"location": "v.bin", "offset": "4096"}
     assert again != tensor
     proto.external_data[0].value = "v.bin"
     assert proto.SerializeToString() == encoded(again)
@@ -462,8 +462,8 @@ def test_external_data_are_copied_and_changed() -> None:
 def test_removed_external_data_are_gone() -> None:
     """A field that is removed is empty; others stay."""
     tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
-    ir.remove(tensor, "external_data")
-    assert places_of(tensor) == {}
+    ir.remove_field(tensor, "external_data")
+    assert external_places(tensor) == {}
     assert tensor.external_data == []
     assert [entry.key for entry in tensor.metadata_props] == ["k"]
 

@@ -8,7 +8,8 @@ import onnx
 import pytest
 
 from formats.ir.model import Graph, Tensor
-from formats.rten.spec import ANY, MICROSOFT
+from formats.onnxruntime import MICROSOFT
+from formats.rten.spec import ANY
 from formats.rten.target import TARGETS
 from tests.rten.rten_operators import ALL_SPECS
 from tests.runtime.runner import RELEASES, RunnerError
