@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Change,
         Checksum,
         Codec,
+        DataFiles,
         Match,
         ReadOptions,
         Region,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 # The modules that define the names.
 _MODULES = {
     "formats.codecs.contract": (
-        *("HEAD_BYTES", "READ_DEFAULTS", "Bundle", "Change", "Checksum", "Codec", "Match", "ReadOptions", "Region"),
-        *("Runnable", "Runtime"),
+        *("HEAD_BYTES", "READ_DEFAULTS", "Bundle", "Change", "Checksum", "Codec", "DataFiles", "Match"),
+        *("ReadOptions", "Region", "Runnable", "Runtime"),
     ),
     "formats.tensordata.plan": (
         *("SMALL_BYTES", "Align", "Digest", "FilePlan", "LateWrite", "Loss", "PlacedWrite", "Segment", "WritePlan"),
@@ -80,6 +81,7 @@ __all__ = [
     "Checksum",
     "Codec",
     "Concat",
+    "DataFiles",
     "DataType",
     "Digest",
     "File",

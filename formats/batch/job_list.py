@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Codec
     from formats.tensordata.remote.address import Address
 
-TEXTS = ("textproto", "json")  # most files with these extensions are not models
 PATTERN = frozenset("*?[")
 
 
@@ -135,7 +134,7 @@ def model_extensions(from_format: str | None) -> set[str]:
     """The extensions of files in folders that are treated as models."""
     codecs = lookup.codecs() if from_format is None else (lookup.by_name(from_format),)
     named = from_format is not None
-    return {extension for codec in codecs if named or codec.name not in TEXTS for extension in codec.extensions}
+    return {extension for codec in codecs if named or not codec.is_text for extension in codec.extensions}
 
 
 def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:

@@ -68,14 +68,18 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
             raise OptionError(f"{codec.title} cannot have the option {min(clash)}, which every format has")
 
 
-def conversion_keywords(request: Request, target: Codec, first: Sequence[type] = ()) -> dict[str, Any]:
-    """The keywords of `convert` that were given, and those of the options that come `first`."""
+def conversion_keywords(request: Request, target: Codec | None, first: Sequence[type] = ()) -> dict[str, Any]:
+    """The keywords of `convert` that were given, and those of the options that come `first`.
+
+    Without a `target`, no model is written.
+    """
     changes = (*first, MetadataOptions)
     general = (*changes, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
     own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
     request.of(*general)  # an error in these is reported before a key is asked for
-    request.ask = partial(ask_key, twice=target.encrypted)
-    of_formats = (ReadOptions, target.options, *request.classes_but(*general, ReadOptions, *own))
+    request.ask = partial(ask_key, twice=target is not None and target.encrypted)
+    of_target = () if target is None else (target.options,)
+    of_formats = (ReadOptions, *of_target, *request.classes_but(*general, ReadOptions, *own))
     return request.of(*general, *of_formats)
 
 
@@ -292,9 +296,7 @@ def _keywords(request: Request, options: type, destination: Path) -> dict[str, A
     """The keywords that were given: the own ones, and those for the format of the destination."""
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is not None:
-        target = lookup.by_name(to_format)
-    elif request.of(options).get("tensor") is not None:  # a file of another kind
-        target = lookup.by_name("onnx")
-    else:
-        target = lookup.for_writing(destination, "to_format")
+        return conversion_keywords(request, lookup.by_name(to_format), (options,))
+    is_tensor = request.of(options).get("tensor") is not None
+    target = None if is_tensor else lookup.for_writing(destination, "to_format")
     return conversion_keywords(request, target, (options,))

@@ -119,12 +119,10 @@ class RuntimeName(NamedTuple):
     def __str__(self) -> str:
         return self.name if self.release is None else f"{self.name}=={self.release}"
 
-
-def runtime(name: str) -> Runtime:
-    """The runtime of the format with this name."""
-    runtime = by_name(name).runtime
-    assert runtime is not None
-    return runtime
+    @property
+    def runtime(self) -> Runtime | None:
+        """The program for which models are rewritten; `None` for onnxruntime, which needs only certain versions."""
+        return None if self.name == ONNXRUNTIME else by_name(self.name).runtime
 
 
 def runtime_named(text: str) -> RuntimeName:

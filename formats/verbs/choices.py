@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
-from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
+from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import OptionError
 from formats.ir import dtypes
 from formats.options import (
@@ -304,24 +304,34 @@ def choose(
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
     given, exact = _without_exact(target, given)
-    kinds: list[Any] = [EngineOptions, RaisingOptions, RuntimeOptions, ReplacementOptions, MetadataOptions]
-    _check_known(given, [*kinds, target.options, *((ReadOptions, ConversionOptions) if reads else ())], target, by)
+    kinds = [EngineOptions, RaisingOptions, RuntimeOptions, ReplacementOptions, MetadataOptions, target.options]
+    _check_known(given, [*kinds, *((ReadOptions, ConversionOptions) if reads else ())], target, by)
     if options is not None:
         if not isinstance(options, target.options):
             names = type(options).__name__, target.options.__name__
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
         if twice := given.keys() & names_of(target.options):
             raise OptionError(f"`{min(twice)}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement, texts = [made_of(kind, given) for kind in kinds]
+    engine, replacement = made_of(EngineOptions, given), made_of(ReplacementOptions, given)
+    raising, runtime = made_of(RaisingOptions, given), made_of(RuntimeOptions, given)
+    metadata = made_of(MetadataOptions, given).metadata
     check_replacement(replacement, overwrite=engine.overwrite)
     of_target = made_of(target.options, given) if options is None else options
     for row in rows_of(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
-    _check_metadata(target, texts.metadata or {})
-    reading = made_of(ReadOptions, given)
-    return Choice(engine, replacement, of_target, raising, runtime, reading, texts.metadata, exact)
+    _check_metadata(target, metadata or {})
+    return Choice(
+        engine=engine,
+        replacement=replacement,
+        target=of_target,
+        raising=raising,
+        runtime=runtime,
+        reading=made_of(ReadOptions, given),
+        metadata=metadata,
+        exact=exact,
+    )
 
 
 def taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
@@ -352,11 +362,13 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         if named is not None and named.name != target.name:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
-    if options.dtype is not None and getattr(of_target, "link", False):
+    data_files = target.data_files(of_target)
+    if options.dtype is not None and data_files.in_archive:
         raise OptionError("`dtype` and `link` exclude each other: the weights stay in the archive as they are")
     if named is None:
         return of_target
-    if named.name == ONNXRUNTIME:
+    runtime = named.runtime
+    if runtime is None:
         from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 
         release = named.release or NEWEST
@@ -367,7 +379,6 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         return of_target
     if target.only_runtime is not None:
         raise OptionError(f"`runtime` is {named.name}, which does not read the format of {target.title}")
-    runtime = lookup.runtime(named.name)
     newest = runtime.releases()[-1:]
     if named.release not in (None, *newest):
         written = f"ONNX is written for {named.name} {newest[0]} only"
@@ -378,8 +389,8 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         )
     if options.dtype is not None:
         raise OptionError(f"`dtype` and `runtime={named}` exclude each other: {named.name} computes in float32")
-    if isinstance(data_file := getattr(of_target, "external_data", None), str):
-        runtime.check_name(data_file)
+    if data_files.name is not None:
+        runtime.check_name(data_files.name)
     return of_target
 
 
@@ -388,15 +399,16 @@ def _without_exact(target: Codec, given: Mapping[str, Any]) -> tuple[Mapping[str
     text = given.get("runtime")
     if "exact" not in given or not isinstance(text, str) or "exact" in names_of(target.options):
         return given, False
-    if (named := lookup.runtime_named(text)).name == ONNXRUNTIME:
+    named = lookup.runtime_named(text)
+    if named.runtime is None:
         return given, False
     of_format: Any = made(lookup.by_name(named.name).options, {"exact": given["exact"]})
     return {key: value for key, value in given.items() if key != "exact"}, of_format.exact
 
 
 def in_one_file(
-    given: dict[str, Any], target: Codec, options: object, destination: Path | None = None
-) -> dict[str, Any]:
+    given: Mapping[str, Any], target: Codec, options: object, destination: Path | None = None
+) -> Mapping[str, Any]:
     """The keywords; in bytes or a stream, which is a single file, the weights are inside if no option says where.
 
     Raises: OptionError for an option that only files have.
@@ -407,9 +419,7 @@ def in_one_file(
     names = (*names, *names_of(ReplacementOptions))
     if of_files := [name for name in names if given.get(name)]:
         raise OptionError(f"`{of_files[0]}` is for files; the model is written to {kind}")
-    if options is None and "external_data" in names_of(target.options) and not given.get("link"):
-        given.setdefault("external_data", False)
-    return given
+    return given if options is not None else target.in_one_file(given)
 
 
 def _check_known(given: Mapping[str, Any], kinds: Sequence[type], target: Codec, by: Callable[..., Any]) -> None:

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.codecs import lookup
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
@@ -457,9 +456,9 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     named = chosen.named
     assert named is not None
     model, losses = raise_model(model)
-    if named.name == ONNXRUNTIME:
+    runtime = named.runtime
+    if runtime is None:
         return _of_onnxruntime(model, chosen, losses)
-    runtime = lookup.runtime(named.name)
     newest = runtime.releases()[-1:]
     if named.release not in (None, *newest):
         raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")

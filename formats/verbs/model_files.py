@@ -19,6 +19,7 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.storage import location_of
 from formats.onnxpb.external.other_graphs import Naming, OtherGraphs
 from formats.onnxpb.external.safetensors import header_of
+from formats.onnxzip import CODEC as ARCHIVE
 from formats.options import made
 from formats.tensordata.file import AbsentFile
 from formats.verbs.arguments import local_path_of, path_of
@@ -267,7 +268,7 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     parts: dict[File, Iterable[Region]] = {own: codec.regions(source)}
     for file in sorted(others, key=lambda file: file.path):
         is_archive = link is not None and file.path.name == link.archive
-        parts[file] = (lookup.by_name("onnxz").regions if is_archive else header_of)(file.span())
+        parts[file] = (ARCHIVE.regions if is_archive else header_of)(file.span())
     first, *rest = (
         FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, regions, tensors[file].values())))
         for file, regions in parts.items()

@@ -33,7 +33,6 @@ from formats.verbs.steps.opening import (
     located,
     model_name,
     open_model,
-    permissions,
     recognised,
 )
 from formats.verbs.steps.planning import own_codec, raise_model
@@ -195,7 +194,7 @@ def pack(
     kept = {name: file for name, file in files.items() if file not in skipped}
     with collector_paused():
         plan, shared = _plan(opened, kept, path, chosen)
-    allowed = (permissions(model.source, model.codec, CODEC) for model in opened.values())
+    allowed = (model.permissions(encrypts=False) for model in opened.values())
     plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
     losses = in_order(plan.losses)

@@ -35,7 +35,7 @@ from formats.verbs.inspect import tolerant
 from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
 from formats.verbs.repair import check_finished, finish
 from formats.verbs.report import WrittenFile, fields_as_json
-from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model, whole_file
+from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, old_model, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -269,8 +269,7 @@ def _relocated(
         opened.model.close()  # some systems do not remove a file that is open
         removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
         kept = (*_kept(listed.files), *kept)
-    backup = next(iter(replaced.backups), None)
-    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, replaced.removed)
+    return Relocation(src, dst, written, removed, kept, options.dry_run, replaced.backup, replaced.removed)
 
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
@@ -352,11 +351,8 @@ def _write(
         dst.parent / names.get(location, location) for location in opened.data if location not in data.keys() - here
     ]
     data = {location: place for location, place in data.items() if location not in here}
-    model = (
-        graph_plan(lookup.by_name(opened.listed.format), opened.model, dst)
-        if changed
-        else whole_file(dst, opened.source)
-    )
+    codec = lookup.by_name(opened.listed.format)
+    model = codec.plan_graph(opened.model, dst) if changed else whole_file(dst, opened.source)
     new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
     # A further name costs nothing; what stays at its old place, and what a link leads to, is copied instead.
     plain = [location for location in data if not (files[location].stays or files[location].leads_to)]

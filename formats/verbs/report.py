@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, in_order
+from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
 from formats.words import in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from formats.codecs.contract import Change, Codec
+    from formats.codecs.contract import Change
     from formats.editing.options import Edit
-    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.plan import FilePlan, Loss
 
 DIFFERS = "differs:"  # the first word of a verdict that says so
 LOSSES_IN_MESSAGE = 10
@@ -78,6 +77,11 @@ class WrittenFile(NamedTuple):
 
     path: Path
     nbytes: int
+
+
+def written_files(files: Iterable[FilePlan]) -> tuple[WrittenFile, ...]:
+    """The files of a plan."""
+    return tuple(WrittenFile(file.path, file.nbytes) for file in files)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,31 +156,6 @@ class ConversionReport:
             "usage": self.usage or None,
             **fields_as_json(self, "backup removed"),
         }
-
-
-def report_of(
-    plan: WritePlan,
-    target: Codec,
-    destination: Path,
-    started: float,
-    changes: tuple[Change, ...],
-    *,
-    dry_run: bool,
-) -> ConversionReport:
-    """The report of a plan, without what the plan does not know, such as the file that was read."""
-    return ConversionReport(
-        source=None,
-        destination=destination,
-        source_format=None,
-        target_format=target.name,
-        files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
-        seconds=perf_counter() - started,
-        losses=in_order(plan.losses),
-        settings=plan.settings,
-        usage=plan.usage,
-        changes=changes,
-        dry_run=dry_run,
-    )
 
 
 def listed(losses: tuple[Loss, ...]) -> str:

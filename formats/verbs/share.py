@@ -29,8 +29,15 @@ from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict_of_models
-from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model, permissions
+from formats.verbs.report import (
+    WrittenFile,
+    fields_as_json,
+    loss_lines,
+    replacement_lines,
+    verdict_of_models,
+    written_files,
+)
+from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
 from formats.words import in_units
 
@@ -255,7 +262,7 @@ def share(
         tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in plan.files[: -plan.models]),
         sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
         perf_counter() - started,
-        tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
+        written_files(plan.files),
         in_order(plan.losses),
         engine.dry_run,
         replaced.backups,
@@ -335,7 +342,7 @@ def _plan(
     ]
     placed.sort(key=lambda model: model.destination.name)
     plan = plan_files(placed, outside, losses)
-    allowed = (permissions(model_file.source, model_file.codec, CODEC) for model_file in opened)
+    allowed = (model_file.permissions(encrypts=False) for model_file in opened)
     plan = plan._replace(permissions=common_permissions(allowed))
     return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
 

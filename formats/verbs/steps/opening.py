@@ -59,6 +59,10 @@ class Opened(NamedTuple):
         if bundle is not None and (others := bundle.others(model)):
             yield Loss("left_out", "", f"{others}, which the archive also has", USE)
 
+    def permissions(self, *, encrypts: bool) -> Permissions:
+        """The permissions of a file that is made from the model, and perhaps encrypted."""
+        return permissions(self.source, decrypts=self.codec.encrypted and not encrypts)
+
     def cautions(self) -> Iterable[Loss]:
         """Warnings about parts of the file that nothing verifies, although its format promises this."""
         return self.codec.cautions(self.source, self.model)
@@ -145,7 +149,7 @@ def open_model(
             _check_model(options, codec)
             if file.is_local and beside is not None:
                 source = codec.settled(source, beside)
-            if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
+            if needs_all and codec.has_scattered_weights:
                 file.expect_all()
             if lenient:
                 return Opened(codec, source, *codec.read_lenient(source, beside, options))
@@ -286,8 +290,8 @@ def common_permissions(several: Iterable[Permissions]) -> Permissions:
     return Permissions(new, replaced)
 
 
-def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
-    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
+def permissions(source: Source, *, decrypts: bool = False) -> Permissions:
+    """The permissions of a file that is made from `source`, and perhaps `decrypts` it.
 
     Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
     permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
@@ -295,6 +299,6 @@ def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
     most = 0o777
     for file in source.files():
         most &= file.permissions
-    if codec.encrypted and not target.encrypted:
+    if decrypts:
         return Permissions(most & Permissions().new, most)
     return Permissions((most | OWNER_ACCESS) & Permissions().new)

@@ -10,7 +10,6 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import lookup
-from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
 from formats.errors import OptionError, UnsupportedError
 from formats.ir.archive_link import without_link
@@ -24,7 +23,7 @@ from formats.verbs.report import listed
 from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from typing_extensions import Unpack
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import WritePlan
     from formats.verbs.arguments import AnyModel
-    from formats.verbs.choices import Choice, ReplacementOptions
+    from formats.verbs.choices import Choice, ConversionOptions, ReplacementOptions
 
 
 def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
@@ -61,11 +60,15 @@ def target_of(destination: Path, name: str | None, called: str = "format") -> Co
 
 
 class Planned(NamedTuple):
-    """The plan for writing a model, what was rewritten for its runtime, and what was done for its versions."""
+    """The plan for writing a model, what was rewritten for its runtime, and what was done for its versions.
+
+    It `is_translated` if the target has other operators than the model, so that its nodes become others.
+    """
 
     plan: WritePlan
     changes: tuple[Change, ...]
     edits: tuple[Edit, ...]
+    is_translated: bool
 
 
 def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choice) -> Planned:
@@ -80,8 +83,10 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
-    if not getattr(chosen.target, "keeps_references", False):  # only a linked graph refers to an archive
+    data_files = target.data_files(chosen.target)
+    if not data_files.keeps_references:  # only a linked graph refers to an archive
         model = without_link(model)
+    translates = is_translated(model, target)
     losses: tuple[Loss, ...] = ()
     changes: tuple[Change, ...] = ()
     edits: tuple[Edit, ...] = ()
@@ -96,9 +101,8 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     elif chosen.raising.pin:
         raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
     named = chosen.runtime.named
-    runtime = None
-    if target.domain is None and named is not None and named.name != ONNXRUNTIME:
-        runtime = lookup.runtime(named.name)
+    runtime = named.runtime if named is not None and target.domain is None else None
+    if runtime is not None:
         runnable = runtime.runnable(model, chosen.exact)
         if runnable.error is not None:
             raise runnable.error
@@ -112,8 +116,8 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         losses += result.losses
     plan = target.plan(model, destination, chosen.target)
     if runtime is not None:
-        runtime.check_data_files(plan, getattr(chosen.target, "aligned_to", runtime.data_alignment))
-    return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits)
+        runtime.check_data_files(plan, data_files.alignment)
+    return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits, translates)
 
 
 def own_codec(model: Model) -> Codec | None:
@@ -122,23 +126,21 @@ def own_codec(model: Model) -> Codec | None:
 
 
 def is_translated(model: Model, target: Codec) -> bool:
-    """Whether the target has other operators than the model, so that the nodes become others."""
+    """Whether the target has other operators than the model."""
     return (own := own_codec(model)) is not target and (own is not None or target.domain is not None)
 
 
-def carry_out(
-    plan: WritePlan, target: Codec, chosen: Choice, *, strict: bool, allow: Sequence[str] | None = None
+def check_and_execute(
+    plan: WritePlan, target: Codec, chosen: Choice, conversion: ConversionOptions
 ) -> tuple[WritePlan, Replaced]:
-    """Execute the plan, and return it; its losses include the effects on other models."""
-    engine, replacement = chosen.engine, chosen.replacement
+    """Execute the plan unless its losses are refused; the returned plan also has the losses of other models."""
     last = plan.files[-1].path
-    is_here = not (is_address(last) or is_stream(last))
-    if is_here:
-        of_others = target.shared_data(plan, engine.overwrite, lookup.model_extensions())
+    if not (is_address(last) or is_stream(last)):
+        of_others = target.shared_data(plan, chosen.engine.overwrite, lookup.model_extensions())
         plan = plan._replace(losses=(*plan.losses, *of_others))
-    if strict:
-        check_losses(plan.losses, allow)
-    return execute_plan(plan, engine, replacement)
+    if conversion.strict:
+        check_losses(plan.losses, conversion.allow)
+    return execute_plan(plan, chosen.engine, chosen.replacement)
 
 
 def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:

@@ -20,12 +20,11 @@ from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import change_location, places_of
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
-from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.engine import execute
 from formats.tensordata.file import AbsentFile, File
 from formats.tensordata.interrupted import owner_of
 from formats.tensordata.local.directory import unlink_same
-from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
+from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan
 from formats.tensordata.replacing.further_name import OneNameError
 from formats.tensordata.replacing.hidden import hidden_path
 from formats.tensordata.replacing.lock import is_locked, locked_together
@@ -59,6 +58,11 @@ class Replaced(NamedTuple):
     backups: tuple[Path, ...] = ()
     backup_files: frozenset[Path] = frozenset()
     removed: tuple[Path, ...] = ()
+
+    @property
+    def backup(self) -> Path | None:
+        """Where the replaced model is now, if it is the only one."""
+        return next(iter(self.backups), None)
 
 
 class _Backup(NamedTuple):
@@ -336,15 +340,7 @@ def _graph(old: Old, place: Path, names: Mapping[str, str]) -> FilePlan:
     assert old.codec is not None
     for _, tensor in walk.external_tensors(old.model):
         change_location(tensor, lambda location: names.get(os.path.normpath(location)))
-    return graph_plan(old.codec, old.model, place)
-
-
-def graph_plan(codec: Codec, model: Model, place: Path) -> FilePlan:
-    """The graph of a model in its own format, without its data files."""
-    if codec.name == "onnx":
-        writes, nbytes = lay_out(encode(model))
-        return FilePlan(place, nbytes, tuple(writes))
-    return codec.plan(model, place, codec.options()).files[-1]
+    return old.codec.plan_graph(old.model, place)
 
 
 def _gone(work: Work, backup: _Backup, ignored: Collection[Path]) -> Iterator[tuple[Path, File]]:
