@@ -50,12 +50,17 @@ def parse_size(text: str) -> int:
     return nbytes
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: "1 place", "1,000 places"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -> str:
     """The first names, at most `most`, and the number of the others: "a, b and 3 more"; `noun` says of what."""
     omitted = len(names) - most
     if omitted <= 0:
         return joint.join(names)
-    more = f"{omitted:,} more{noun and ' '}{noun}{'s' * bool(noun and omitted > 1)}"
+    more = counted(omitted, f"more {noun}") if noun else f"{omitted:,} more"
     return f"{joint.join(names[:most])}{'' if joint == ', ' else joint.rstrip()} and {more}"
 
 

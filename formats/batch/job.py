@@ -21,6 +21,7 @@ from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.replacing.publication import temporary_folder
 from formats.verbs import convert
 from formats.verbs.arguments import path_of
+from formats.verbs.report import error_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,7 @@ class JobResult:
             "state": self.state,
             "seconds": round(self.seconds, 6),
             "report": None if self.report is None else self.report.to_json(),
-            "error": None if self.error is None else manifest.error_to_json(self.error),
+            "error": None if self.error is None else error_as_json(self.error),
         }
 
 

@@ -123,15 +123,11 @@ def _flag(row: Row, value: str | None, typed: str) -> str:
 
 
 def error_to_json(error: BaseException, words: Words = NO_WORDS) -> dict[str, Any]:
-    """The error as data for programs."""
-    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    """The error as data for programs, in the words of the command line."""
+    from formats.verbs.report import error_as_json
+
     message = error.message if isinstance(error, FormatError) else _message(error, words)
-    requirement = getattr(error, "requirement", None)
-    return {
-        "kind": type(error).__name__,
-        "message": in_flags(message, words),
-        "path": None if path is None else str(path),
-        "file_offset": getattr(error, "file_offset", None),
-        "where": getattr(error, "where", None),
-        **({} if requirement is None else {"requirement": requirement}),
-    }
+    result = {**error_as_json(error), "message": in_flags(message, words)}
+    if isinstance(error, FormatError) and error.requirement is not None:
+        result["requirement"] = error.requirement
+    return result

@@ -28,6 +28,7 @@ from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
 from formats.options import MOST_WORKERS, SWITCH, Flag, Kind, count, decimal, option, settle
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -321,7 +322,7 @@ def look(
             [
                 *as_flags(request, ending()),
                 *([""] if has_gaps else []),
-                f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
+                f"{counted(len(entries), 'file')}: {well:,} {title}, {failures:,} failed",
             ]
         )
     return EXIT_WRONG if failures else 0

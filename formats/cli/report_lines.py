@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from formats.verbs.compare import Comparison
     from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, Value
@@ -47,7 +47,7 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
 
     If there are nodes, they are counted, and listed on request.
     """
-    models = f", {len(seen.models)} models" if seen.models else ""
+    models = f", {counted(len(seen.models), 'model')}" if seen.models else ""
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}{models}"
     if seen.bundled:
         files = ((str(file.path), f"{file.nbytes:,}") for file in seen.bundled)
@@ -79,16 +79,17 @@ def _model_lines(
 ) -> Iterator[str]:
     """The content of one model of a file."""
     nodes = sum(seen.operators.values())
+    operators = ", ".join(f"{_part(name)} x {count:,}" for name, count in seen.operators.items())
     facts = {
         "producer": [_part(" ".join(filter(None, (seen.producer_name, seen.producer_version))))],
         "ir version": ["" if seen.ir_version is None else str(seen.ir_version)],
-        "opsets": [_counts({name or "ai.onnx": version for name, version in seen.opsets.items()}, " ")],
+        "opsets": [", ".join(f"{_part(name or 'ai.onnx')} {version}" for name, version in seen.opsets.items())],
         "read by": [", ".join(_known_releases(name, releases) for name, releases in seen.releases.items())],
         "metadata": [_metadata(key, value) for key, value in seen.metadata.items()],
         "linked to": ["" if seen.archive is None else f"{seen.archive}, which holds the weights"],
         "inputs": [*_value_lines(seen.inputs)],
         "outputs": [*_value_lines(seen.outputs)],
-        "operators": [f"{nodes} node{'s' * (nodes != 1)}{': ' * (nodes > 0)}{_counts(seen.operators, ' x ')}"],
+        "operators": [f"{counted(nodes, 'node')}{': ' * (nodes > 0)}{operators}"],
         "parameters": [f"{seen.parameters:,}"],
         "alignment": [", ".join(_aligned(*entry) for entry in seen.alignments.items())],
     }
@@ -170,10 +171,10 @@ def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
         loads = "loads the model, but its results differ from ONNX"
         yield f"{found.name} {loads if found.loads else 'does not load the model unchanged'}"
     if count:
-        yield f"--runtime {found.name} rewrites {count} of its parts:"
+        yield f"--runtime {found.name} rewrites {count:,} of its parts:"
         groups = Counter((change.operator or "tensor", change.became, change.reason) for change in found.changes)
         for (operator, became, reason), number in groups.most_common():
-            yield f"  {number} x {operator}{' -> ' if became else ''}{', '.join(became)}: {reason}"
+            yield f"  {number:,} x {operator}{' -> ' if became else ''}{', '.join(became)}: {reason}"
     yield from (f"note: {loss.detail}" for loss in found.losses)
 
 
@@ -198,11 +199,11 @@ def verification_lines(result: Verification) -> Iterator[str]:
         for finding in findings[:MAX_FINDINGS]:
             yield f"{title} {finding.code}: {': '.join(filter(None, (finding.where, finding.detail)))}"
         if len(findings) > MAX_FINDINGS:
-            yield f"and {len(findings) - MAX_FINDINGS} more (--json lists all)"
-    found = "ok" if result.ok else f"{len(result.errors)} error{'s' * (len(result.errors) != 1)}"
-    checked = f"{result.tensors} tensors"
+            yield f"and {len(findings) - MAX_FINDINGS:,} more (--json lists all)"
+    found = "ok" if result.ok else counted(len(result.errors), "error")
+    checked = counted(result.tensors, "tensor")
     if result.checksums or result.read_bytes:
-        checked += f", {result.checksums} checksum{'s' * (result.checksums != 1)} of {in_units(result.read_bytes)}"
+        checked += f", {counted(result.checksums, 'checksum')} of {in_units(result.read_bytes)}"
     checked += _without_checksum(result)
     yield f"{result.path}: {found}" + (f"  {result.format}, {checked}" if result.format else "")
 
@@ -212,7 +213,7 @@ def _without_checksum(result: Verification) -> str:
     if not result.unchecked:
         return ""
     if result.unchecked < result.tensors:
-        return f"; {result.unchecked} tensors have no checksum, so changes in them cannot be noticed"
+        return f"; {counted(result.unchecked, 'tensor')} without a checksum, so changes there cannot be noticed"
     return "; no checksums of the weights, so changed weights cannot be noticed"
 
 
@@ -222,10 +223,10 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
         subject = f" ({difference.subject})" if difference.subject else ""
         yield f"{difference.where}{subject}: {difference.detail}"
     if result.count > len(result.differences):
-        yield f"and {result.count - len(result.differences)} more differences"
+        yield f"and {counted(result.count - len(result.differences), 'more difference')}"
     yield from (f"note: {note.detail}" for note in result.notes)
     first, second = result.paths
-    found = "equal" if result.equal else f"{result.count} difference{'s' * (result.count != 1)}"
+    found = "equal" if result.equal else counted(result.count, "difference")
     form = f" in what .{result.form} files hold" if result.form else ""
     yield f"{first} and {second}: {found}{form}"
 
@@ -233,10 +234,6 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
 def _part(text: str) -> str:
     """The text; on a terminal, only enough of it to identify it."""
     return text if terminal_width() is None else shortened(text, MAX_CELL)
-
-
-def _counts(counts: Mapping[str, int], joint: str) -> str:
-    return ", ".join(f"{_part(name)}{joint}{count}" for name, count in counts.items())
 
 
 def _value_lines(values: Iterable[Value]) -> Iterator[str]:
@@ -266,8 +263,7 @@ def _bytes_of_tensors(seen: Inspection) -> str:
 
 
 def _aligned(alignment: int, count: int) -> str:
-    tensors = "tensor" if count == 1 else "tensors"
-    return f"{count} {tensors} at multiples of {alignment} byte{'s' * (alignment != 1)}"
+    return f"{counted(count, 'tensor')} at multiples of {counted(alignment, 'byte')}"
 
 
 def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
@@ -292,7 +288,7 @@ def relocation_lines(done: Relocation) -> Iterator[str]:
     from formats.verbs.report import replacement_lines
 
     *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
-    data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
+    data = f" + {counted(len(companions), 'data file')}" if companions else ""
     if done.destination is not None:
         yield f"{'would write ' * done.dry_run}{done.source} -> {last}{data}  {in_units(done.nbytes)}"
         if done.dry_run:

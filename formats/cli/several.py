@@ -19,7 +19,7 @@ from formats.options import MOST_WORKERS, SWITCH, Kind, count, option, settle, t
 from formats.pictures.progress_bar import Progress
 from formats.tensordata.file import is_address
 from formats.verbs.arguments import path_of
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -205,7 +205,7 @@ class Shown:
         self._output = request.output
         self._done, self._count = 0, count
         self._tells = not (self._output.get("quiet") or self._output.get("json"))
-        bar = Progress(lambda is_known: f"{self._done} of {count} models")
+        bar = Progress(lambda is_known: f"{self._done:,} of {counted(count, 'model')}")
         self.bar = bar if streams.replace_bar(bar) else None
         if self.bar is not None and count == 1:  # no process is started, which could have no other thread
             self.bar.watch()
@@ -218,7 +218,8 @@ class Shown:
         if self._output.get("quiet") or os.getpid() != self._pid:  # that of a child of this one
             return
         done, left = self._done, self._count - self._done
-        words = f"stopping after {done} of {self._count} models; {left} {'is' if left == 1 else 'are'} left"
+        rest = f"{left:,} {'is' if left == 1 else 'are'} left"
+        words = f"stopping after {done:,} of {counted(self._count, 'model')}; {rest}"
         with suppress(OSError, ValueError):  # stderr may be closed
             os.write(sys.stderr.fileno(), f"{chr(10) * (self.bar is not None)}{words}{self._advice}\n".encode())
 
@@ -241,7 +242,7 @@ def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> 
     from formats.batch.job import CONVERTED
 
     words = {CONVERTED: "to convert"} if dry_run else {}
-    states = (f"{count} {words.get(state, state)}" for state, count in counts.items() if count)
+    states = (f"{count:,} {words.get(state, state)}" for state, count in counts.items() if count)
     counted = ", ".join(states) or "nothing to convert"
     return f"{counted}  {in_units(nbytes)}, {seconds:.2f} s"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.inference import after, infer_again, replaced, words_of
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.errors import EditError
 from formats.ir.model import entries
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
-from formats.words import listed, nearest
+from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs
 from formats.errors import EditError, MissingPackageError
 from formats.ir.copies import copied
@@ -25,7 +25,7 @@ from formats.ir.model import (
 )
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -23,7 +23,7 @@ from formats.editing.float16_nodes import (
     with_element,
 )
 from formats.editing.operator_sets import set_name, version_of, with_opset
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
@@ -34,7 +34,7 @@ from formats.ir.functions import expand, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import type_text, value_types
-from formats.words import listed
+from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,7 +14,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from formats.editing.operator_sets import ONNX, set_name
-from formats.editing.options import counted
 from formats.editing.scopes import fresh
 from formats.editing.surgery import make_attribute
 from formats.ir.copies import copied
@@ -25,7 +24,7 @@ from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import type_text
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
 from formats.tensordata.sources.source import Literal
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
 from formats.ir.model import Dimension, Graph, Model, entries
 from formats.onnxpb.value_types import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import set_name, version_of, with_opset, with_other_set
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
@@ -24,7 +24,7 @@ from formats.ir.functions import functions_of, key_of
 from formats.ir.model import EXTERNAL, StringStringEntry, entries
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import FileSpan
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
 from formats.editing.older_forms import INDICES
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
@@ -35,7 +35,7 @@ from formats.onnxpb.newer_parts import FIELDS, newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
-from formats.words import listed
+from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -227,8 +227,3 @@ class EditResult(NamedTuple):
         if not isinstance(other, EditResult):
             return NotImplemented
         return EditResult(self.edits + other.edits, self.losses + other.losses)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun: "1 place", "1,000 places"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries
-from formats.words import nearest
+from formats.words import counted, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.options import Edit, EditResult, counted
+from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries
 from formats.ir.storage import from_numpy, with_raw_data, without_data
 from formats.tensordata.plan import USE, Loss
-from formats.words import listed, nearest
+from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.pictures.drawing import fitting
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -124,7 +124,7 @@ def _members(drawing: Drawing, group: Group, box: Box, place: str, colours: Mapp
         kinds: Counter[str] = Counter()
         for member in hidden:
             kinds.update(member.kinds if isinstance(member, Group) else {member.kind: member.nbytes})
-        nbytes, more = in_units(sizes[-1]), f"{count} more"
+        nbytes, more = in_units(sizes[-1]), f"{count:,} more"
         title = f"{more} in {place or 'the model'}", nbytes
         _tile(drawing, boxes[-1], (more, nbytes), title, _parts(kinds, colours))
 
@@ -143,7 +143,7 @@ def _module(drawing: Drawing, group: Group, box: Box, place: str, colours: Mappi
     while len(group.members) == 1 and isinstance(only := next(iter(group.members.values())), Group):
         group, name, place = only, f"{name}.{only.name}", f"{place}.{only.name}"
     inner = Box(box.x + GAP, box.y + HEAD, box.width - 2 * GAP, box.height - HEAD - GAP)
-    facts = place, f"{group.count} tensor{'s' * (group.count != 1)}, {in_units(group.nbytes)}"
+    facts = place, f"{counted(group.count, 'tensor')}, {in_units(group.nbytes)}"
     if box.area < LEAST_BOX or min(inner.width, inner.height) < LINE:
         _tile(drawing, box, (name, in_units(group.nbytes)), facts, _parts(group.kinds, colours))
         return

@@ -43,6 +43,7 @@ from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
 from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import check_key, for_each, models_in, open_model
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -124,7 +125,7 @@ class Comparison:
 
         rows = [(difference.subject or difference.where, difference.detail) for difference in self.differences]
         rows += [("note", note.detail) for note in self.notes]
-        title = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
+        title = "equal" if self.equal else counted(self.count, "difference")
         return html_table(title, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
 
     def to_json(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import models_in, read_model
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -216,7 +217,7 @@ class Inspection:
             ("nodes", f"{sum(self.operators.values()):,}: {listed(operators, SHOWN_OPERATORS)}"),
             ("parameters", f"{self.parameters:,}"),
             *(
-                (name, f"{total.tensors:,} tensor{'s' * (total.tensors != 1)}, {total.nbytes:,} bytes")
+                (name, f"{counted(total.tensors, 'tensor')}, {total.nbytes:,} bytes")
                 for name, total in self.data_types.items()
             ),
             *first_rows([("missing", f"{file.path}: {file.reason}") for file in self.missing]),
@@ -261,7 +262,7 @@ class Inspection:
 def _in_words(seen: Inspection) -> str:
     """One model of several, in a line."""
     name = "the default model" if seen.model is None else seen.model
-    return f"{name}: {sum(seen.operators.values()):,} nodes, {seen.parameters:,} parameters"
+    return f"{name}: {counted(sum(seen.operators.values()), 'node')}, {counted(seen.parameters, 'parameter')}"
 
 
 def inspect(

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -221,11 +220,6 @@ def _used_by(other: Naming, files: Mapping[str, File]) -> set[str] | None:
     used = {file.path for source in sources if source is not None for file in source.files()}
     model.close()
     return {location for location, file in files.items() if file.path in used}
-
-
-def is_named_after(name: str, model: Path) -> bool:
-    """Whether the name of a data file begins with the name of its model, with or without the extension."""
-    return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None
 
 
 class FileLayout(NamedTuple):

@@ -26,7 +26,7 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import WritePlan, in_order
 from formats.verbs.arguments import local_path_of
-from formats.verbs.report import fields_as_json, verdict_of_models
+from formats.verbs.report import fields_as_json, losses_of_model, verdict_of_models
 from formats.verbs.steps.opening import (
     check_key,
     common_permissions,
@@ -35,9 +35,9 @@ from formats.verbs.steps.opening import (
     open_model,
     recognised,
 )
-from formats.verbs.steps.planning import own_codec, raise_model
+from formats.verbs.steps.planning import is_translated, raise_model
 from formats.verbs.steps.replacement import whole_file
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,17 +101,12 @@ class Packed:
     skipped: tuple[Path, ...]
     losses: tuple[Loss, ...]
     seconds: float
+    verdict: str  # whether the models in the archive compute the same, in one line
     dry_run: bool = False
-    is_translated: bool = False  # a model of another format got ONNX's operators
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
         return "\n".join(self.lines())
-
-    @property
-    def verdict(self) -> str:
-        """Whether the models in the archive compute the same, in one line."""
-        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     def lines(self) -> Iterator[str]:
         """What was written, and whether it computes the same, for people."""
@@ -152,7 +147,7 @@ class Unpacked:
 
     def lines(self) -> Iterator[str]:
         """What was written, for people."""
-        yield f"{self.folder}  {self.entries + len(self.models)} files, {in_units(self.nbytes)}"
+        yield f"{self.folder}  {counted(self.entries + len(self.models), 'file')}, {in_units(self.nbytes)}"
         yield from (f"  {path}" for path in (*self.models, *self.files))
         if self.has_hashes:
             yield "`sha256sum -c __SHA256SUMS` in this folder checks every file"
@@ -193,15 +188,23 @@ def pack(
     skipped = tuple(file for file in files.values() if os.path.realpath(file) in data)
     kept = {name: file for name, file in files.items() if file not in skipped}
     with collector_paused():
-        plan, shared = _plan(opened, kept, path, chosen)
+        plan, shared_nbytes = _plan(opened, kept, path, chosen)
     allowed = (model.permissions(encrypts=False) for model in opened.values())
     plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
     losses = in_order(plan.losses)
-    seconds = perf_counter() - started
-    translated = any(own_codec(model.model) is not None for model in opened.values())
+    translates = any(is_translated(model.model, CODEC) for model in opened.values())
     return Packed(
-        path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run, translated
+        path=path,
+        nbytes=plan.nbytes,
+        models=tuple(opened),
+        files=tuple(kept),
+        shared_nbytes=shared_nbytes,
+        skipped=skipped,
+        losses=losses,
+        seconds=perf_counter() - started,
+        verdict=verdict_of_models(losses, is_translated=translates),
+        dry_run=engine.dry_run,
     )
 
 
@@ -271,8 +274,8 @@ def _plan(
     for name, model_file in opened.items():
         model, raised = raise_model(without_link(model_file.model))
         packing.pack(model, name)
-        new, packing.losses = [*model_file.cautions(), *raised, *packing.losses], []
-        losses += [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in new]
+        losses += losses_of_model(name, (*model_file.cautions(), *raised, *packing.losses))
+        packing.losses = []
     packing.finish({name: File.open(file).span() for name, file in files.items()}, {})
     return packing.plan(path)._replace(losses=tuple(losses)), packing.shared_nbytes
 
@@ -324,12 +327,12 @@ def unpack(
     else:
         nbytes = _write_files(files, source, target, progress)
     return Unpacked(
-        target,
-        nbytes,
-        tuple(target / name for name in models),
-        tuple(target / entry.name for entry in contents.files),
-        len(contents.entries()),
-        contents.hashes is not None,
+        folder=target,
+        nbytes=nbytes,
+        models=tuple(target / name for name in models),
+        files=tuple(target / entry.name for entry in contents.files),
+        entries=len(contents.entries()),
+        has_hashes=contents.hashes is not None,
     )
 
 

@@ -32,10 +32,18 @@ from formats.tensordata.replacing.lock import locked_together
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
-from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
+from formats.verbs.model_files import IS_A_MODEL, open_files
 from formats.verbs.repair import check_finished, finish
 from formats.verbs.report import WrittenFile, fields_as_json
-from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, old_model, whole_file
+from formats.verbs.steps.replacement import (
+    Work,
+    backup_of,
+    execute_replacing,
+    is_named_after,
+    old_model,
+    renamed_with,
+    whole_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -198,14 +206,6 @@ def _with_reason(file: OwnFile, model: Path) -> OwnFile:
     return file._replace(stays="it is not named after the model; `all_data=True` removes it anyway")
 
 
-def _new_name(location: str, src: Path, dst: Path) -> str:
-    """The name of a data file next to the new model."""
-    name = location.replace("\\", "/").rpartition("/")[2]
-    if name.startswith(src.name):
-        return dst.name + name[len(src.name) :]
-    return dst.stem + name[len(src.stem) :] if is_named_after(name, src) else name
-
-
 def _opened(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> OpenedFiles:
     """The model at `src`, which can be at `dst`. Raises: what `_check_destination` and `_check_all_read` do."""
     opened = open_files(src, None, READ_DEFAULTS, (dst,), alone=not moves)
@@ -247,7 +247,7 @@ def _relocated(
     for file in opened.listed.files[1:]:  # the first one is the model
         if moves and in_place and (file.stays or file.leads_to):
             continue  # the new model finds it here, too
-        name = _new_name(file.location, src, dst)
+        name = renamed_with(file.location, src, dst)
         while name in names.values() or (in_place and not moves and name == file.location):
             name = f"{dst.stem}.{name}"
         names[file.location] = name

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.errors import FormatError
 from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,6 +71,18 @@ def as_json(value: Any) -> Any:
 def fields_as_json(report: Any, names: str) -> dict[str, Any]:
     """Some fields and properties of a report, by their names, which spaces separate."""
     return {name: as_json(getattr(report, name)) for name in names.split()}
+
+
+def error_as_json(error: BaseException) -> dict[str, Any]:
+    """An error, and the place that it names, in strings and numbers."""
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    return {
+        "kind": type(error).__name__,
+        "message": error.message if isinstance(error, FormatError) else getattr(error, "strerror", None) or str(error),
+        "path": None if path is None else str(path),
+        "file_offset": getattr(error, "file_offset", None),
+        "where": getattr(error, "where", None),
+    }
 
 
 class WrittenFile(NamedTuple):
@@ -187,6 +200,11 @@ def verdict_of_models(losses: Iterable[Loss], *, is_translated: bool) -> str:
     return verdict(losses, "the same models, unchanged")
 
 
+def losses_of_model(name: str | None, losses: Iterable[Loss]) -> list[Loss]:
+    """The losses of one of several models: the name of the model stands before each place."""
+    return [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in losses]
+
+
 def answer(
     report: ConversionReport,
     more: str = "report.losses",
@@ -245,14 +263,14 @@ def loss_lines(losses: Iterable[Loss], more: str, *, every: bool = False) -> lis
         left = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
         lines += [f"{title}: {detail}" for detail in details[: len(details) - left]]
         if left:
-            lines.append(f"{title}: and {left} more: {more}")
+            lines.append(f"{title}: and {left:,} more: {more}")
     gathered = [] if every else [loss for loss in losses if is_gathered(loss)]
     if gathered:
         *words, last = [
             word for seen in GATHERED if any(loss.seen == seen for loss in gathered) for word in GATHERED[seen]
         ]
         about = f"{', '.join(words)} or {last}" if words else last
-        lines.append(f"note: {len(gathered)} about {about}: {more}")
+        lines.append(f"note: {len(gathered):,} about {about}: {more}")
     return lines
 
 
@@ -260,7 +278,7 @@ def _written(report: ConversionReport) -> str:
     *companions, _ = report.files
     names = [file.path.name for file in companions]
     if len(names) > COMPANIONS_SHOWN:
-        names = [f"{len(names)} data files"]
+        names = [counted(len(names), "data file")]
     size = in_units(report.nbytes)
     source = "" if report.source is None else f"{report.source} -> "
     line = f"{source}{' + '.join((str(report.destination), *names))}  {size}"
@@ -280,7 +298,7 @@ def _remarks(report: ConversionReport, more: str, *, every: bool) -> list[str]:
         from formats.words import listed as listed_names
 
         counts = Counter(change.operator or "tensor" for change in report.changes)
-        shown = [f"{name} x {count}" for name, count in counts.most_common()]
+        shown = [f"{name} x {count:,}" for name, count in counts.most_common()]
         cut = listed_names(shown, len(shown) if every else CHANGES_SHOWN)
         lines.append(f"note: rewritten for the runtime: {cut} (--json gives the reasons)")
     if report.settings:
@@ -302,6 +320,6 @@ def replacement_lines(backups: Sequence[Path], removed: Sequence[Path], *, dry_r
         lines.append(f"note: {'would keep' if dry_run else 'kept'} {models} as {', '.join(map(str, backups))}")
     if removed:
         names = [path.name for path in removed]
-        shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else f"{len(names)} files"
+        shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else counted(len(names), "file")
         lines.append(f"note: {'would remove' if dry_run else 'removed'} {shown} of {models}")
     return lines

@@ -33,13 +33,14 @@ from formats.verbs.report import (
     WrittenFile,
     fields_as_json,
     loss_lines,
+    losses_of_model,
     replacement_lines,
     verdict_of_models,
     written_files,
 )
 from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -116,11 +117,11 @@ class Sharing:
     source_nbytes: int
     seconds: float
     files: tuple[WrittenFile, ...]
+    verdict: str  # whether what was written computes the same, in one line
     losses: tuple[Loss, ...] = ()
     dry_run: bool = False  # the files would be written, but were not
     backups: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
-    is_translated: bool = False  # a model of another format got ONNX's operators
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
@@ -130,11 +131,6 @@ class Sharing:
     def nbytes(self) -> int:
         """The size of all files that were written, in bytes."""
         return sum(file.nbytes for file in self.files)
-
-    @property
-    def verdict(self) -> str:
-        """Whether what was written computes the same, in one line."""
-        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     @property
     def unused(self) -> tuple[Path, ...]:
@@ -199,7 +195,7 @@ def _written(sharing: Sharing) -> Iterator[str]:
 def _saved(sharing: Sharing) -> str:
     before, after = in_units(sharing.source_nbytes), in_units(sharing.nbytes)
     time = "" if sharing.dry_run else f", {sharing.seconds:.2f} s"
-    models = f"{'would write ' * sharing.dry_run}{len(sharing.models):,} models"
+    models = f"{'would write ' * sharing.dry_run}{counted(len(sharing.models), 'model')}"
     if not sharing.shared_nbytes:
         return f"{models}, no weights are equal  {after}{time}"
     saved = (
@@ -244,10 +240,10 @@ def share(
     check_key(reading, *(model_file.codec for model_file in opened))
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
-    files = {
-        path: path.stat().st_size
+    sizes = {  # before a source is replaced; some have the same data file
+        os.path.realpath(file): file.stat().st_size
         for model_file, path in zip(opened, sources, strict=True)
-        for path in model_file.files(path)
+        for file in model_file.files(path)
     }
     plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
     if engine.overwrite and folder.is_dir():
@@ -256,18 +252,20 @@ def share(
         raise no_directory(folder.absolute().parent)
     with nullcontext() if engine.dry_run else made_folders(folder):
         plan, replaced = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
+    data_files = plan.files[: -plan.models]
+    translates = any(is_translated(model_file.model, CODEC) for model_file in opened)
     return Sharing(
-        tuple(sources),
-        tuple(destinations),
-        tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in plan.files[: -plan.models]),
-        sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
-        perf_counter() - started,
-        written_files(plan.files),
-        in_order(plan.losses),
-        engine.dry_run,
-        replaced.backups,
-        replaced.removed,
-        any(is_translated(model_file.model, CODEC) for model_file in opened),
+        sources=tuple(sources),
+        models=tuple(destinations),
+        data_files=tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in data_files),
+        source_nbytes=sum(sizes.values()),
+        seconds=perf_counter() - started,
+        files=written_files(plan.files),
+        verdict=verdict_of_models(plan.losses, is_translated=translates),
+        losses=in_order(plan.losses),
+        dry_run=engine.dry_run,
+        backups=replaced.backups,
+        removed=replaced.removed,
     )
 
 
@@ -317,10 +315,7 @@ def _plan(
         model, raised = raise_model(without_link(model_file.model))
         models.append(model)
         weights.append(weights_of(model, chosen))
-        losses += [
-            loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
-            for loss in (*model_file.cautions(), *raised, *weights[-1].losses)
-        ]
+        losses += losses_of_model(destination.name, (*model_file.cautions(), *raised, *weights[-1].losses))
     contents = _contents([source for of_model in weights for _, _, source in of_model.outside], engine)
     # Weights with the same users go into one data file, so that each model uses every tensor of its files.
     users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models

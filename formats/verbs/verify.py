@@ -32,6 +32,7 @@ from formats.verbs.verifying.graphs import function_problems, name_problems
 from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NodeCheck
 from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem, version_problems
 from formats.verbs.verifying.types import type_problems
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -197,7 +198,7 @@ def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
     for file in files[:MAX_FINDINGS]:
         yield finding_of("V104", str(file.path), file.reason)
     if len(files) > MAX_FINDINGS:
-        yield finding_of("V104", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
+        yield finding_of("V104", "", f"{len(files) - MAX_FINDINGS:,} more data files are missing")
 
 
 def _is_absent(source: Source) -> bool:
@@ -217,7 +218,7 @@ def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
         else:
             rest[finding.code] += 1
-    yield from (finding_of(code, "", f"{count} more of this kind are not listed") for code, count in rest.items())
+    yield from (finding_of(code, "", f"{count:,} more of this kind are not listed") for code, count in rest.items())
 
 
 def _by_weight(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -265,7 +266,7 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
         for domain, count in versions.items():
             if count > 1:
                 yield finding_of(
-                    "V208", where, f"{count} versions of {domain:.80} are imported, but exactly one must be"
+                    "V208", where, f"{count:,} versions of {domain:.80} are imported, but exactly one must be"
                 )
         if (model.ir_version or FIRST_WITH_OPSETS) < FIRST_WITH_OPSETS:
             versions[ONNX] += 1
@@ -290,7 +291,8 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
         return
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
-            detail = f"tensor {tensor.name!r:.80} has {len(tensor.string_data)} strings for dims {tensor.dims!s:.80}"
+            strings = counted(len(tensor.string_data), "string")
+            detail = f"tensor {tensor.name!r:.80} has {strings} for dims {tensor.dims!s:.80}"
             yield finding_of("V603", where, detail)
         return
     try:
@@ -326,7 +328,7 @@ def _alignment(
     if misaligned:
         few = ", ".join(misaligned[:3]) + (", ..." if len(misaligned) > 3 else "")
         detail = (
-            f"{len(misaligned)} of {tensor_count} tensors do not begin at a multiple of the size of an element, so "
+            f"{len(misaligned):,} of {tensor_count:,} tensors do not begin at a multiple of the size of an element, so "
             "programs must copy them"
         )
         yield finding_of("V108", few, detail)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -320,17 +321,24 @@ def _is_link(model: Path, location: str) -> bool:
     return Path(os.path.realpath(model.parent / location)) != Path(os.path.realpath(model.parent), location)
 
 
-def _name_beside(location: str, model: Path, place: Path, taken: Iterable[str]) -> str:
-    """The name of a data file next to the backup at `place`: it begins with the name of the backup."""
+def is_named_after(name: str, model: Path) -> bool:
+    """Whether the name of a data file begins with the name of its model, with or without the extension."""
+    return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None
+
+
+def renamed_with(location: str, old: Path, new: Path) -> str:
+    """The name of a data file when its model, `old`, becomes `new`: if it is named after the model, it follows it."""
     name = location.replace("\\", "/").rpartition("/")[2]
-    if name.startswith(model.name):
-        name = place.name + name[len(model.name) :]
-    elif name.startswith((f"{model.stem}.", f"{model.stem}-", f"{model.stem}_")):
-        name = place.stem + name[len(model.stem) :]
-    else:
-        name = f"{place.stem}.{name}"
-    while name in taken:
-        name = f"{place.stem}.{name}"
+    if name.startswith(old.name):
+        return new.name + name[len(old.name) :]
+    return new.stem + name[len(old.stem) :] if is_named_after(name, old) else name
+
+
+def _name_beside(location: str, model: Path, backup: Path, taken: Iterable[str]) -> str:
+    """The name of a data file next to the backup of its model: it begins with the name of the backup."""
+    name = renamed_with(location, model, backup)
+    while name in taken or not is_named_after(name, backup):
+        name = f"{backup.stem}.{name}"
     return name
 
 
@@ -352,11 +360,11 @@ def _gone(work: Work, backup: _Backup, ignored: Collection[Path]) -> Iterator[tu
     yield from ((renamed.old, renamed.file) for renamed in backup.renamed if renamed.old not in written)
     kept = backup.files | written
     of_older_backups: dict[Path, None] = {}
-    stems = tuple(place.stem + end for place in backup.places for end in ".-_")
     for place in backup.places:
         for name in sorted(referred(place)) if place.is_file() else ():
             path = place.with_name(name)
-            if name.startswith(stems) and path not in kept and path.is_file():
+            is_of_backup = any(is_named_after(name, new) for new in backup.places)
+            if is_of_backup and path not in kept and path.is_file():
                 of_older_backups[path] = None
     others = _Others(work.models[-1].parent, ignored, of_older_backups)
     yield from ((path, File.open(path)) for path in of_older_backups if not others.why_needed(path))

@@ -86,7 +86,7 @@ def name_problems(
     if (inputs or constants) and (len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants)):
         for name, count in (Counter(inputs) | Counter(constants)).items():
             if count > 1:
-                yield "V304", where, f"{count} inputs or initialisers are called {name!r:.80}"
+                yield "V304", where, f"{count:,} inputs or initialisers are called {name!r:.80}"
     made = {*inputs, *constants}
     known = {"", *made}
     if check is None:
@@ -160,7 +160,7 @@ def _same_names(where: str, nodes: Sequence[Node]) -> Iterator[Problem]:
     if len(set(names)) != len(names):
         for name, count in Counter(names).items():
             if count > 1:
-                detail = f"{count} nodes are called {name!r:.80}, but the names of nodes must differ for onnxruntime"
+                detail = f"{count:,} nodes are called {name!r:.80}, but the names of nodes must differ for onnxruntime"
                 yield "V319", where, detail
 
 
@@ -176,7 +176,7 @@ def _order_problems(scope: Scope) -> Iterator[Problem]:
         seen.add(groups[first])
         cycle = shortest_cycle(first, needs, groups)
         shown = [f"{_name(nodes[index], index)}" for index in cycle[:SHOWN_ON_CYCLE]]
-        shown += [f"{len(cycle) - SHOWN_ON_CYCLE} more"] if len(cycle) > SHOWN_ON_CYCLE else []
+        shown += [f"{len(cycle) - SHOWN_ON_CYCLE:,} more"] if len(cycle) > SHOWN_ON_CYCLE else []
         way = " -> ".join([*shown, shown[0]])
         place = walk.inner_place(scope.where, "node", first)
         if len(cycle) == 1:
@@ -226,7 +226,7 @@ def function_problems(model: Model) -> Iterator[Problem]:
     keys = [key_of(function.domain, function.name, function.overload) for function in model.functions]
     for (domain, name, _), count in Counter(keys).items():
         if count > 1:
-            yield "V317", "functions", f"{count} functions are called {name:.80} of {domain or ONNX:.80}"
+            yield "V317", "functions", f"{count:,} functions are called {name:.80} of {domain or ONNX:.80}"
     first = {key: index for index, key in reversed([*enumerate(keys)])}
     needs = [
         list(dict.fromkeys(first[key] for node in function.node for key in called(node) if key in first))

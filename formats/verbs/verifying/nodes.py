@@ -12,6 +12,7 @@ from formats.ir.model import VALUE_FIELDS, entries, values_held
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
 from formats.onnxpb.wire.schema import ENUMS
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,7 +137,7 @@ def _call(
     """What is wrong with the number of inputs or outputs of a call of a function; the last ones may be omitted."""
     for word, names, formal in (("input", inputs, function.input), ("output", outputs, function.output)):
         if len(names) > len(formal):
-            detail = f"{len(names)} {word}s, but the function has {len(formal)} {word}{'s' * (len(formal) != 1)}"
+            detail = f"{counted(len(names), word)}, but the function has {counted(len(formal), word)}"
             yield "V406", "", f"{operator:.80} has {detail}"
 
 

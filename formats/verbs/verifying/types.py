@@ -391,7 +391,7 @@ def _type_problems(operator: str, row: Signature, given: Sequence[Kind | None]) 
 
 def _few(types: Iterable[str]) -> str:
     names = sorted(types)
-    return " or ".join(filter(None, (", ".join(names[:FEW]), f"{len(names) - FEW} more" if len(names) > FEW else "")))
+    return " or ".join(filter(None, (", ".join(names[:FEW]), f"{len(names) - FEW:,} more" if len(names) > FEW else "")))
 
 
 def _dim(dim: Dimension) -> Dim:
