@@ -236,7 +236,7 @@ class PackKeywords(ReadKeywords, total=False):
     """progress: A function that is called from time to time with the bytes done and the bytes to do."""
 
 
-class PlaceKeywords(TypedDict, total=False):
+class RelocationKeywords(TypedDict, total=False):
     """The options of `formats.cp` and `formats.mv`."""
 
     overwrite: bool

@@ -72,7 +72,7 @@ KEYWORDS = (
     Keywords("MergeKeywords", "The options of `formats.merge`, and those of `convert`.", ("ConvertKeywords",)),
     Keywords("ShareKeywords", "The options of `formats.share`, and those of `load`.", ("ReadKeywords",)),
     Keywords("PackKeywords", "The options of `formats.pack`, and those of `load`.", ("ReadKeywords",)),
-    Keywords("PlaceKeywords", "The options of `formats.cp` and `formats.mv`."),
+    Keywords("RelocationKeywords", "The options of `formats.cp` and `formats.mv`."),
 )
 REFERENCE = """\
 # Commands and options

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.cli.error_text import Words
+from formats.cli.error_text import OptionWords
 from formats.cli.streams import paused
 from formats.errors import OptionError
 from formats.options import ASKED, SWITCH, bad_value, option, rows_of
@@ -41,7 +41,7 @@ class NoteOptions:
     notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.", common=True)
 
 
-class Group(NamedTuple):
+class OptionGroup(NamedTuple):
     """A class of options that a verb has, and the extensions of the formats that they are for, if not for all.
 
     `--help` shows the common ones, unless the verb has others that most people need: then these are not `in_short`.
@@ -65,7 +65,7 @@ class Verb(NamedTuple):
     name: str
     summary: str
     arguments: tuple[str, ...]
-    groups: Callable[[bool], Sequence[Group]]
+    groups: Callable[[bool], Sequence[OptionGroup]]
     run: Callable[[Request], int]
     section: str
     examples: tuple[str, ...] = ()
@@ -86,16 +86,16 @@ class Verb(NamedTuple):
 
 
 def verb(
-    usage: str, summary: str, groups: Callable[[bool], Sequence[Group]], section: str, **others: Any
+    usage: str, summary: str, groups: Callable[[bool], Sequence[OptionGroup]], section: str, **others: Any
 ) -> Callable[[Callable[[Request], int]], Verb]:
     """A decorator that makes a verb of the function that runs it; `usage` is its name with its arguments."""
     name, *arguments = usage.split()
     return lambda run: Verb(name, summary, tuple(arguments), groups, run, section, **others)
 
 
-def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
+def groups(*options: type) -> Callable[[bool], Sequence[OptionGroup]]:
     """A function that returns these classes of options as a verb's groups."""
-    return lambda of_all_packages: [*map(Group, options)]
+    return lambda of_all_packages: [*map(OptionGroup, options)]
 
 
 class Request:
@@ -106,7 +106,7 @@ class Request:
     """
 
     def __init__(
-        self, verb: Verb, arguments: list[str], flags: Sequence[tuple[str, str | None]], groups: Sequence[Group]
+        self, verb: Verb, arguments: list[str], flags: Sequence[tuple[str, str | None]], groups: Sequence[OptionGroup]
     ) -> None:
         self.verb = verb
         self.arguments = arguments
@@ -143,12 +143,12 @@ class Request:
         return [each for each in self._classes if each not in options]
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> OptionWords:
         """What texts about the options of this verb need; of options with the same name, the first row counts."""
         rows = [row for options in self._classes for row in rows_of(options) if row.flags]
         table = flags_of(self._classes)
         typed = {table[name][0].name: name for name, _ in self._flags}
-        return Words({row.name: row for row in reversed(rows)}, typed)
+        return OptionWords({row.name: row for row in reversed(rows)}, typed)
 
     def _value(self, row: Row, flag: Flag, text: str | None) -> Any:
         if not text and not flag.takes_text:
@@ -184,7 +184,7 @@ def flags_of(options: Iterable[type]) -> dict[str, tuple[Row, Flag]]:
     return table
 
 
-def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[tuple[Row, Flag]]]:
+def panels(groups: Sequence[OptionGroup], *, common: bool = False) -> dict[str, list[tuple[Row, Flag]]]:
     """The options that a help shows, each once, under headings; all, or the `common` ones."""
     extensions: dict[tuple[str, ...], list[str]] = {}
     first: dict[tuple[str, ...], tuple[Row, Flag]] = {}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from formats.cli import several, streams
-from formats.cli.command_line import Group, NoteOptions, OutputOptions, ask_key, flags_of, verb
+from formats.cli.command_line import NoteOptions, OptionGroup, OutputOptions, ask_key, flags_of, verb
 from formats.cli.report_lines import summary
 from formats.cli.streams import progress, tell
 from formats.codecs import lookup
@@ -40,7 +40,7 @@ CHANGE = "Change"
 
 def conversion_groups(
     of_all_packages: bool, first: Sequence[type], more: Sequence[type] = (), *, in_short: bool = True
-) -> list[Group]:
+) -> list[OptionGroup]:
     """The options of a verb that converts: its own, which come `first`, those of every conversion, and of formats.
 
     Those of formats, versions and keys are `in_short`, or only `--help-all` shows them; those of metadata are in short
@@ -54,10 +54,10 @@ def conversion_groups(
     general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions)
     own = (*general, *more, ReadOptions)
     _check_names((MetadataOptions, *own), codecs)
-    of_formats = (Group(*item, in_short=in_short) for item in extensions.items())
-    metadata = Group(MetadataOptions, in_short=not in_short)
-    of_all = (Group(each, in_short=in_short or each not in (RuntimeOptions, ReadOptions)) for each in own)
-    return [*map(Group, first), metadata, *of_all, *of_formats, Group(RaisingOptions)]
+    of_formats = (OptionGroup(*item, in_short=in_short) for item in extensions.items())
+    metadata = OptionGroup(MetadataOptions, in_short=not in_short)
+    of_all = (OptionGroup(each, in_short=in_short or each not in (RuntimeOptions, ReadOptions)) for each in own)
+    return [*map(OptionGroup, first), metadata, *of_all, *of_formats, OptionGroup(RaisingOptions)]
 
 
 def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
@@ -195,7 +195,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
     target = lookup.by_name(to_format)
     given = conversion_keywords(request, target)
-    jobs = several.jobs_into(folder, sources, target, given)
+    jobs = several.typed_jobs(folder, sources, target, given)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
     if (shard := request.of(several.BatchOptions).get("shard")) is not None:

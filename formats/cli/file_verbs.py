@@ -21,7 +21,7 @@ from formats.verbs.choices import ReplacementOptions
 from formats.verbs.pack import PackingOptions
 from formats.verbs.pack import pack as pack_models
 from formats.verbs.pack import unpack as unpack_archive
-from formats.verbs.relocate import PlaceOptions
+from formats.verbs.relocate import RelocationOptions
 from formats.verbs.repair import repair as repair_model
 from formats.verbs.share import ShareOptions
 from formats.verbs.share import share as share_weights
@@ -95,7 +95,7 @@ def files(request: Request) -> int:
 
     DST is a path or a folder. Data files that are named after the model are renamed with it.
     """,
-    groups(PlaceOptions, ReplacementOptions, OutputOptions),
+    groups(RelocationOptions, ReplacementOptions, OutputOptions),
     FILES,
     examples=("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
     writes_once=True,
@@ -112,7 +112,7 @@ def copy(request: Request) -> int:
     DST is a path or a folder. Within a filesystem, no weights are copied. A data file that another graph in the
     folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
     """,
-    groups(PlaceOptions, ReplacementOptions, OutputOptions),
+    groups(RelocationOptions, ReplacementOptions, OutputOptions),
     FILES,
     examples=("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),
 )
@@ -159,7 +159,7 @@ def remove(request: Request) -> int:
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
     """Copy or move as `act` does, and print what was done."""
-    done = act(request.of(PlaceOptions, ReplacementOptions) | {"progress": progress()})
+    done = act(request.of(RelocationOptions, ReplacementOptions) | {"progress": progress()})
     tell(request, done, lambda: relocation_lines(done))
     return 0
 
@@ -185,7 +185,7 @@ def share(request: Request) -> int:
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")
     given = request.of(ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
-    sources = [place.source for place in job_list.places_of(request.arguments, out)]
+    sources = [place.source for place in job_list.source_files(request.arguments, out)]
     done = share_weights(sources, out, progress=progress(), **given)
     tell(request, done, lambda: sharing_lines(done, notes=request.output.get("notes", False)))
     return 0

@@ -340,7 +340,7 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
         return
     from formats.batch import job_list
 
-    for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
+    for place in job_list.source_files(request.arguments, None, request.of(FileOptions).get("format")):
         yield place.source
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from formats.verbs.compare import Comparison
-    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, Value
+    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, ValueEntry
     from formats.verbs.model_files import ModelFiles
     from formats.verbs.relocate import Relocation
     from formats.verbs.repair import Repair
@@ -236,7 +236,7 @@ def _part(text: str) -> str:
     return text if terminal_width() is None else shortened(text, MAX_CELL)
 
 
-def _value_lines(values: Iterable[Value]) -> Iterator[str]:
+def _value_lines(values: Iterable[ValueEntry]) -> Iterator[str]:
     """The names and types of inputs or outputs, whole, because other verbs need them; in two lines if there is no room.
 
     A narrow terminal wraps a long type, and never hides a dim.

@@ -131,11 +131,11 @@ def is_folder(text: str) -> bool:
     return text.endswith(("/", os.sep)) or (not path.suffix if is_address(path) else path.is_dir())
 
 
-def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
+def typed_jobs(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
     """The jobs for the typed sources, with destinations in `folder`."""
     from formats.batch import job_list
 
-    places = job_list.places_of(sources, folder, given.get("from_format"), given.get("storage_options"))
+    places = job_list.source_files(sources, folder, given.get("from_format"), given.get("storage_options"))
     return job_list.jobs_into(folder, places, target)
 
 

@@ -23,7 +23,7 @@ from formats.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.cli.command_line import Group, Verb
+    from formats.cli.command_line import OptionGroup, Verb
     from formats.options import Flag, Row
 
     Table = Mapping[str, tuple[Row, Flag]]
@@ -143,7 +143,9 @@ class VerbCommand(TyperCommand):
         write_lines(formatter, "Documents", [DOCUMENTS])
 
 
-def _callback(verb: Verb, groups: Sequence[Group], table: Table, others: Sequence[Parameter]) -> Callable[..., Request]:
+def _callback(
+    verb: Verb, groups: Sequence[OptionGroup], table: Table, others: Sequence[Parameter]
+) -> Callable[..., Request]:
     """The function that typer calls with a command line; its parameters are made from the rows of the options."""
     unique = {flag.names: (row, flag) for row, flag in table.values()}
     flags = {f"flag_{n}": flag for n, (_, flag) in enumerate(unique.values())}

@@ -68,7 +68,7 @@ class MissingFile(NamedTuple):
         return {**self._asdict(), "path": str(self.path)}
 
 
-class Value(NamedTuple):
+class ValueEntry(NamedTuple):
     """An input or output, its type in the text form of ONNX, such as `float[N,3,224,224]`."""
 
     name: str
@@ -111,7 +111,7 @@ class NodeEntry(NamedTuple):
         return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
-class Part(NamedTuple):
+class PartTotal(NamedTuple):
     """The tensors of a part of a model; their names begin with `name`, or "" for those without parts."""
 
     name: str
@@ -179,15 +179,15 @@ class Inspection:
     producer_version: str
     opsets: Mapping[str, int]
     metadata: Mapping[str, str]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[ValueEntry, ...]
+    outputs: tuple[ValueEntry, ...]
     operators: Mapping[str, int]
     data_types: Mapping[str, Total]
     tensors: tuple[TensorEntry, ...]
     archive: Path | None = None  # to which the graph is linked
     runtime: RuntimeFindings | None = None  # if one was requested
     nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
-    parts: tuple[Part, ...] | None = None  # likewise; the largest first
+    parts: tuple[PartTotal, ...] | None = None  # likewise; the largest first
     missing: tuple[MissingFile, ...] = ()
     model: str | None = None  # its name, in an archive with several; `None` for the default one
     models: tuple[Inspection, ...] = ()  # of an archive with several; the default one last
@@ -433,17 +433,17 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
             yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or "ai.onnx", *ends)
 
 
-def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
+def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[PartTotal, ...]:
     """The tensors, counted by the first words of their names: `depth` words after those that all names share."""
     entries = [entry for entry in tensors if _has_parameters(entry)]
     words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in entries]
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
     shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
-    parts: dict[str, Part] = {}
+    parts: dict[str, PartTotal] = {}
     for entry, each in zip(entries, words, strict=True):
         name = ".".join(each[: shared + depth])
-        old = parts.get(name, Part(name, 0, 0, 0))
-        parts[name] = Part(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
+        old = parts.get(name, PartTotal(name, 0, 0, 0))
+        parts[name] = PartTotal(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
     return tuple(sorted(parts.values(), key=lambda part: -part.parameters))
 
 
@@ -498,8 +498,8 @@ def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str 
     return graph.input, graph.output, names
 
 
-def _value(info: ValueInfo) -> Value:
-    return Value(info.name or "", type_text(info.type))
+def _value(info: ValueInfo) -> ValueEntry:
+    return ValueEntry(info.name or "", type_text(info.type))
 
 
 def raw_nbytes(tensor: Tensor) -> int:

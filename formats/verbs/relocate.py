@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.keywords import PlaceKeywords
+    from formats.keywords import RelocationKeywords
     from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
     from formats.verbs.steps.replacement import Replaced
 
@@ -58,7 +58,7 @@ LEFT = "it belonged to the replaced model; remove it if nothing else needs it, o
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceOptions:
+class RelocationOptions:
     """How a model is copied or moved to another path.
 
     `overwrite`: the model at the destination and its data files are replaced, but no other files. `parents`: missing
@@ -117,7 +117,7 @@ class Relocation:
         }
 
 
-def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
+def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[RelocationKeywords]) -> Relocation:
     """Copy the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files that are named after the model are renamed with it. If a file with the same bytes is there, such as
@@ -133,7 +133,7 @@ def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     return _relocate(_opened(local_path_of(src), place, engine, moves=False), place, engine, replacement, moves=False)
 
 
-def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
+def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[RelocationKeywords]) -> Relocation:
     """Move or rename the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
@@ -151,9 +151,9 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
 
 def _chosen(given: Mapping[str, Any]) -> tuple[EngineOptions, ReplacementOptions]:
     """The options for the engine, and what becomes of a replaced model."""
-    place, replacement = made_each((PlaceOptions, ReplacementOptions), given)
+    place, replacement = made_each((RelocationOptions, ReplacementOptions), given)
     check_replacement(replacement, overwrite=place.overwrite)
-    return EngineOptions(**{name: getattr(place, name) for name in names_of(PlaceOptions)}), replacement
+    return EngineOptions(**{name: getattr(place, name) for name in names_of(RelocationOptions)}), replacement
 
 
 def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:

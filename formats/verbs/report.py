@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError
 from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
-from formats.words import counted, in_units
+from formats.words import counted, in_units, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import FilePlan, Loss
 
 DIFFERS = "differs:"  # the first word of a verdict that says so
-LOSSES_IN_MESSAGE = 10
 LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
 EDITS_SHOWN = 2  # of one kind; more are counted
 CHANGES_SHOWN = 6
@@ -171,13 +171,6 @@ class ConversionReport:
         }
 
 
-def listed(losses: tuple[Loss, ...]) -> str:
-    """The losses in one line; of many, the first."""
-    from formats.words import listed as listed_names
-
-    return listed_names([f"{loss.where or 'model'}: {loss.summary}" for loss in losses], LOSSES_IN_MESSAGE, "; ")
-
-
 def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", precision: str = "") -> str:
     """Whether a model with these losses computes the same; `same` says it, and `precision` how exactly.
 
@@ -293,13 +286,9 @@ def _remarks(report: ConversionReport, more: str, *, every: bool) -> list[str]:
     backups = () if report.backup is None else (report.backup,)
     lines = replacement_lines(backups, report.removed, dry_run=report.dry_run)
     if report.changes:
-        from collections import Counter
-
-        from formats.words import listed as listed_names
-
         counts = Counter(change.operator or "tensor" for change in report.changes)
         shown = [f"{name} x {count:,}" for name, count in counts.most_common()]
-        cut = listed_names(shown, len(shown) if every else CHANGES_SHOWN)
+        cut = listed(shown, len(shown) if every else CHANGES_SHOWN)
         lines.append(f"note: rewritten for the runtime: {cut} (--json gives the reasons)")
     if report.settings:
         import json

@@ -323,7 +323,7 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
     """A job that a lost worker had completed counts as done; a file that another program wrote meanwhile stays."""
     (source, destination), *_ = pairs(fleet)
     for fingerprint in (None, {}):
-        task = job.Task(0, formats.Job(source, destination), {}, fingerprint, begun=time.time())
+        task = job.JobTask(0, formats.Job(source, destination), {}, fingerprint, begun=time.time())
         assert job.run(task).ok
         again = job.run(task)
         assert (again.state, again.error) == ("converted", None)
@@ -338,7 +338,7 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
 def test_a_job_that_is_killed_while_it_compares_leaves_nothing(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a killed job made, to compare it with an earlier result, goes when the job or the result is made again."""
     (source, destination), *_ = pairs(fleet)
-    task = job.Task(0, formats.Job(source, destination), {}, begun=time.time())
+    task = job.JobTask(0, formats.Job(source, destination), {}, begun=time.time())
     assert job.run(task).ok
     child = os.fork()
     if not child:

@@ -19,8 +19,8 @@ from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, in_order
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
-from formats.verbs.report import listed
 from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
+from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import WritePlan
     from formats.verbs.arguments import AnyModel
     from formats.verbs.choices import Choice, ConversionOptions, ReplacementOptions
+
+LOSSES_SHOWN = 10  # of those that are refused
 
 
 def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
@@ -148,7 +150,8 @@ def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:
     allowed = frozenset(allow or ())
     if refused := in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
         kinds = " ".join(f"`allow={kind}`" for kind in dict.fromkeys(loss.kind for loss in refused))
-        raise UnsupportedError(f"`strict` refuses these losses: {listed(refused)}; they pass with {kinds}")
+        losses_in_words = listed([f"{loss.where or 'model'}: {loss.summary}" for loss in refused], LOSSES_SHOWN, "; ")
+        raise UnsupportedError(f"`strict` refuses these losses: {losses_in_words}; they pass with {kinds}")
 
 
 def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: ReplacementOptions) -> tuple[WritePlan, Replaced]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 BELONGED = "it belonged to the replaced model"
 
 
-class Old(NamedTuple):
+class OldModel(NamedTuple):
     """A model that will be replaced; without a `model` if it cannot be read, so that it is just a file."""
 
     path: Path
@@ -106,7 +106,7 @@ def backup_of(model: Path) -> Path:
     return model.with_name(f"{model.stem}.bak{model.suffix}")
 
 
-def old_model(path: Path) -> Old:
+def old_model(path: Path) -> OldModel:
     """The model at `path`, which will be replaced; its data files may be missing, and what is no model is one file.
 
     Raises: OSError or TensorDataError if a file cannot be read: then nobody knows which data files the model has.
@@ -116,15 +116,15 @@ def old_model(path: Path) -> Old:
     except TensorDataError as error:
         raise TensorDataError(f"there can be no backup of {path.name}: {error.message}", path=error.path) from error
     except FormatError:
-        return Old(path, File.open(path))
-    return Old(path, next(opened.source.files()), opened.codec, opened.model)
+        return OldModel(path, File.open(path))
+    return OldModel(path, next(opened.source.files()), opened.codec, opened.model)
 
 
 def execute_replacing(
     work: Work,
     engine: EngineOptions,
     *,
-    old: Sequence[Old] = (),
+    old: Sequence[OldModel] = (),
     left: Iterable[Path] = (),
     clean: bool = False,
     used: Collection[Path] = (),
@@ -228,7 +228,7 @@ def _copy(renamed: Renamed) -> FilePlan:
     return whole_file(renamed.path, renamed.file.span())
 
 
-def _planned(work: Work, old_models: Sequence[Old], used: Collection[Path], goes: Collection[Path]) -> _Backup:
+def _planned(work: Work, old_models: Sequence[OldModel], used: Collection[Path], goes: Collection[Path]) -> _Backup:
     """The backups of old models, which are in one folder.
 
     Raises: UnsupportedError if there can be none; FileExistsError if another model needs a file in its place.
@@ -292,7 +292,7 @@ def _is_model(location: str) -> bool:
     return Path(location).suffix.lower() in lookup.model_extensions()
 
 
-def _is_linked(old: Old, place: Path, others: OtherGraphs) -> bool:
+def _is_linked(old: OldModel, place: Path, others: OtherGraphs) -> bool:
     """Whether graphs are linked to the older backup of an archive."""
     is_archive = old.codec is not None and old.codec.is_archive
     return is_archive and os.path.lexists(place) and bool(others.linked(place))
@@ -303,7 +303,7 @@ def _needed(others: OtherGraphs, files: Collection[Path]) -> set[str]:
     return {location for graph in others.naming(files) for location in referred(graph.path)}
 
 
-def _data_of(old: Old) -> dict[str, File | None]:
+def _data_of(old: OldModel) -> dict[str, File | None]:
     """The data files of an old model, by location, in the order of locations; `None` for those that are missing."""
     data: dict[str, File | None] = {}
     for _, tensor in walk.external_tensors(old.model) if old.model is not None else ():
@@ -342,7 +342,7 @@ def _name_beside(location: str, model: Path, backup: Path, taken: Iterable[str])
     return name
 
 
-def _graph(old: Old, place: Path, names: Mapping[str, str]) -> FilePlan:
+def _graph(old: OldModel, place: Path, names: Mapping[str, str]) -> FilePlan:
     """The graph of the backup, which refers to its data files by their new names."""
     assert old.model is not None
     assert old.codec is not None

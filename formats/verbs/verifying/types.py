@@ -31,7 +31,7 @@ MAX_DEPTH = 100  # of graphs and functions in each other
 FEW = 6  # types that a message lists
 
 
-class Kind(NamedTuple):
+class TypeAndDims(NamedTuple):
     """The type of a value, "" if it is not known, and its dims."""
 
     type: str
@@ -41,11 +41,11 @@ class Kind(NamedTuple):
 class Made(NamedTuple):
     """What a node makes, and what is wrong with it, as (code, place in the node, detail)."""
 
-    kinds: Sequence[Kind | None]
+    kinds: Sequence[TypeAndDims | None]
     problems: Sequence[Problem]
 
 
-class Part:
+class CheckedPart:
     """The operator sets of the main graph or of a function, and what is known of its nodes by their form."""
 
     def __init__(self, imports: Iterable[OperatorSetId], ir_version: int) -> None:
@@ -60,7 +60,7 @@ def type_problems(model: Model) -> list[Problem]:
     if model.graph is None:
         return []
     check = _TypeCheck(model)
-    check.graph("graph", model.graph, Part(model.opset_import, check.ir_version), None, 0)
+    check.graph("graph", model.graph, CheckedPart(model.opset_import, check.ir_version), None, 0)
     return check.problems
 
 
@@ -70,19 +70,19 @@ class _TypeCheck:
     def __init__(self, model: Model) -> None:
         self.problems: list[Problem] = []
         self.ir_version = model.ir_version or 0
-        self.types: dict[str, Kind] = {}
-        self._functions: dict[tuple[str, str, str], tuple[int, Function, Part]] = {}
+        self.types: dict[str, TypeAndDims] = {}
+        self._functions: dict[tuple[str, str, str], tuple[int, Function, CheckedPart]] = {}
         for index, each in enumerate(model.functions):
-            part = Part(each.opset_import, self.ir_version)
+            part = CheckedPart(each.opset_import, self.ir_version)
             self._functions[each.domain or ONNX, each.name or "", each.overload or ""] = index, each, part
-        self._calls: dict[tuple[Any, ...], list[Kind | None]] = {}
+        self._calls: dict[tuple[Any, ...], list[TypeAndDims | None]] = {}
         self._forms: dict[int, int] = {}
 
     def graph(
-        self, where: str, graph: Graph, part: Part, given: Sequence[Kind | None] | None, depth: int
-    ) -> list[Kind | None]:
+        self, where: str, graph: Graph, part: CheckedPart, given: Sequence[TypeAndDims | None] | None, depth: int
+    ) -> list[TypeAndDims | None]:
         """Check a graph, and return what is known of its outputs; `given` are the inputs of a graph in a node."""
-        before: dict[str, Kind | None] = {}  # what the names of this graph meant around it
+        before: dict[str, TypeAndDims | None] = {}  # what the names of this graph meant around it
         types = self.types
         is_inner = given is not None
         for index, value in enumerate(entries(graph, "input")):
@@ -92,14 +92,14 @@ class _TypeCheck:
             self._set(name, kind, before, is_inner)
         inputs = {value.name or "" for value in entries(graph, "input")}
         for index, tensor in enumerate(entries(graph, "initializer")):
-            name, kind = tensor.name or "", Kind(tensor_text(tensor.data_type), tuple(tensor.dims))
+            name, kind = tensor.name or "", TypeAndDims(tensor_text(tensor.data_type), tuple(tensor.dims))
             if name in inputs:
                 self._default(f"{where}.initializer[{index}]", name, kind, types.get(name))
             else:
                 self._set(name, kind, before, is_inner)
         for sparse in entries(graph, "sparse_initializer"):
             if (values := sparse.values) is not None:
-                kind = Kind(tensor_text(values.data_type), tuple(sparse.dims))
+                kind = TypeAndDims(tensor_text(values.data_type), tuple(sparse.dims))
                 self._set(values.name or "", kind, before, is_inner)
         types.pop("", None)
         declared = {
@@ -122,7 +122,7 @@ class _TypeCheck:
                 types[name] = kind
         return outputs
 
-    def _set(self, name: str, kind: Kind | None, before: dict[str, Kind | None], is_inner: bool) -> None:
+    def _set(self, name: str, kind: TypeAndDims | None, before: dict[str, TypeAndDims | None], is_inner: bool) -> None:
         """Say what a name means in a graph."""
         if is_inner and name not in before:
             before[name] = self.types.get(name)
@@ -135,9 +135,9 @@ class _TypeCheck:
         self,
         where: str,
         nodes: Sequence[Node],
-        part: Part,
-        declared: dict[str, Kind],
-        before: dict[str, Kind | None] | None,
+        part: CheckedPart,
+        declared: dict[str, TypeAndDims],
+        before: dict[str, TypeAndDims | None] | None,
         depth: int,
     ) -> None:
         """Check nodes in their order; `before` is missing for the main graph, whose names nobody needs later."""
@@ -166,7 +166,9 @@ class _TypeCheck:
                 elif kind is not None:
                     types[name] = kind
 
-    def _result(self, where: str, index: int, node: Node, name: str, kind: Kind | None, told: Kind) -> Kind:
+    def _result(
+        self, where: str, index: int, node: Node, name: str, kind: TypeAndDims | None, told: TypeAndDims
+    ) -> TypeAndDims:
         """What is known of a result that is also declared."""
         if kind is None:
             return told
@@ -183,9 +185,9 @@ class _TypeCheck:
             self.problems.append(("V522", place, detail))
             return kind
         dims = told.dims if kind.dims is None or told.dims is None else _merged(kind.dims, told.dims)
-        return Kind(kind.type or told.type, kind.dims if dims is None else dims)
+        return TypeAndDims(kind.type or told.type, kind.dims if dims is None else dims)
 
-    def _input(self, where: str, name: str, told: Kind | None, given: Kind | None) -> Kind | None:
+    def _input(self, where: str, name: str, told: TypeAndDims | None, given: TypeAndDims | None) -> TypeAndDims | None:
         """What is known of an input of a graph in a node."""
         if told is None or given is None:
             return told or given
@@ -194,7 +196,7 @@ class _TypeCheck:
             self.problems.append(("V514", where, detail))
         return told
 
-    def _default(self, where: str, name: str, kind: Kind, told: Kind | None) -> None:
+    def _default(self, where: str, name: str, kind: TypeAndDims, told: TypeAndDims | None) -> None:
         """Check an initialiser that is the default of an input."""
         if told is None:
             return
@@ -207,11 +209,13 @@ class _TypeCheck:
                 ("V509", where, f"the initialiser {name!r:.80} has dims {dims[0]}, but the input {dims[1]}")
             )
 
-    def _made(self, where: str, index: int, node: Node, part: Part, given: tuple[Kind | None, ...], depth: int) -> Made:
+    def _made(
+        self, where: str, index: int, node: Node, part: CheckedPart, given: tuple[TypeAndDims | None, ...], depth: int
+    ) -> Made:
         """What a node makes of its inputs."""
         domain, name = node.domain or ONNX, node.op_type or ""
         count = len(entries(node, "output"))
-        nothing: list[Kind | None] = [None] * count
+        nothing: list[TypeAndDims | None] = [None] * count
         if (called := self._called(node)) is not None:
             return Made([*self._call(called, given, depth), *nothing][:count], ())
         inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
@@ -235,24 +239,24 @@ class _TypeCheck:
                 problems = [("V521", "", detail)]
             else:
                 dims = dims_of_results(node, version, dims_given)
-        kinds = [Kind(text or "", own_dims) for text, own_dims in zip_longest(types[:count], dims[:count])]
+        kinds = [TypeAndDims(text or "", own_dims) for text, own_dims in zip_longest(types[:count], dims[:count])]
         return Made([*kinds, *nothing][:count], problems)
 
-    def _called(self, node: Node) -> tuple[int, Function, Part] | None:
+    def _called(self, node: Node) -> tuple[int, Function, CheckedPart] | None:
         """The function of the model that a node calls."""
         if not self._functions:
             return None
         return self._functions.get((node.domain or ONNX, node.op_type or "", node.overload or ""))
 
     def _call(
-        self, called: tuple[int, Function, Part], given: tuple[Kind | None, ...], depth: int
-    ) -> list[Kind | None]:
+        self, called: tuple[int, Function, CheckedPart], given: tuple[TypeAndDims | None, ...], depth: int
+    ) -> list[TypeAndDims | None]:
         """What a call of a function makes; its nodes are checked for the first forms of its inputs."""
         index, function, part = called
         key = (index, *given)
         if (outputs := self._calls.get(key)) is not None:
             return outputs
-        unknown: list[Kind | None] = [None] * len(function.output)
+        unknown: list[TypeAndDims | None] = [None] * len(function.output)
         self._calls[key] = unknown  # also if the function calls itself
         self._forms[index] = self._forms.get(index, 0) + 1
         if depth > MAX_DEPTH or self._forms[index] > MAX_FORMS:
@@ -272,18 +276,18 @@ class _TypeCheck:
         where: str,
         node: Node,
         inner: Sequence[tuple[Attribute, Graph]],
-        part: Part,
-        given: tuple[Kind | None, ...],
+        part: CheckedPart,
+        given: tuple[TypeAndDims | None, ...],
         problems: list[Problem],
         depth: int,
     ) -> Made:
         """What a node makes that has graphs in its attributes."""
         count = len(entries(node, "output"))
-        nothing: list[Kind | None] = [None] * count
+        nothing: list[TypeAndDims | None] = [None] * count
         name = node.op_type if (node.domain or ONNX) == ONNX else ""
-        wanted: Sequence[Kind | None] = ()
+        wanted: Sequence[TypeAndDims | None] = ()
         if name == "Loop":
-            wanted = [Kind("tensor(int64)"), Kind("tensor(bool)"), *map(_without_dims, given[2:])]
+            wanted = [TypeAndDims("tensor(int64)"), TypeAndDims("tensor(bool)"), *map(_without_dims, given[2:])]
         elif name == "Scan" and part.versions.get(ONNX, 0) > 8:
             wanted = [*map(_without_dims, given)]
         results: dict[str, list[str]] = {}
@@ -309,7 +313,7 @@ class _TypeCheck:
         if problems:
             return Made(nothing, problems)
         types = types_made(node, _texts(given), results, part.versions)[:count]
-        return Made([*map(Kind, types), *nothing][:count], ())
+        return Made([*map(TypeAndDims, types), *nothing][:count], ())
 
     def _number_problems(
         self, name: str, attribute: str, graph: Graph, inputs: int, outputs: int, version: int
@@ -331,33 +335,33 @@ class _TypeCheck:
         return [("V409", f'attribute["{attribute}"].g', detail)]
 
 
-def _of_type(declared: Type | None) -> Kind | None:
+def _of_type(declared: Type | None) -> TypeAndDims | None:
     """What a declared type says."""
     if declared is None:
         return None
     if (tensor := declared.tensor_type) is None:
-        return Kind(type_text(declared))
+        return TypeAndDims(type_text(declared))
     dims = None if tensor.shape is None else tuple(map(_dim, tensor.shape.dim))
-    return Kind(tensor_text(tensor.elem_type), dims)
+    return TypeAndDims(tensor_text(tensor.elem_type), dims)
 
 
-def _without_dims(kind: Kind | None) -> Kind | None:
-    return Kind(kind.type) if kind is not None and kind.type else None
+def _without_dims(kind: TypeAndDims | None) -> TypeAndDims | None:
+    return TypeAndDims(kind.type) if kind is not None and kind.type else None
 
 
-def _have_other_types(one: Kind, other: Kind) -> bool:
+def _have_other_types(one: TypeAndDims, other: TypeAndDims) -> bool:
     """Whether the types are known and differ."""
     return bool(one.type and other.type) and one.type != other.type
 
 
-def _have_other_dims(one: Kind, other: Kind) -> bool:
+def _have_other_dims(one: TypeAndDims, other: TypeAndDims) -> bool:
     """Whether the dims are known and cannot be those of one value."""
     if one.dims is None or other.dims is None:
         return False
     return len(one.dims) != len(other.dims) or any(map(differ, one.dims, other.dims))
 
 
-def _texts(kinds: Sequence[Kind | None]) -> list[str]:
+def _texts(kinds: Sequence[TypeAndDims | None]) -> list[str]:
     """The types, as `value_types.py` has them."""
     return ["" if kind is None else kind.type for kind in kinds]
 
@@ -367,7 +371,7 @@ def _holds(text: str, outer: str) -> bool:
     return outer == f"optional({text})"
 
 
-def _type_problems(operator: str, row: Signature, given: Sequence[Kind | None]) -> list[Problem]:
+def _type_problems(operator: str, row: Signature, given: Sequence[TypeAndDims | None]) -> list[Problem]:
     """Which inputs have a type that the operator does not take."""
     problems: list[Problem] = []
     bound: dict[str, tuple[int, str]] = {}
