@@ -506,9 +506,9 @@ def _compare_sources(first: Source, second: Source, row: DataType, elements: int
             largest = max(largest, _largest_difference(_numbers(mine, row), _numbers(theirs, row)))
     if not count:
         return "", None
-    detail = f"{count} of {elements} elements differ, the first is element {first_place}"
+    detail = f"{count:,} of {elements:,} elements differ, the first is element {first_place:,}"
     if row.bits < 8:
-        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {first_place}"
+        detail = f"{count:,} of {first.nbytes:,} bytes of packed elements differ, the first is byte {first_place:,}"
     return f"{detail}; the largest difference is {largest:.6g}", largest
 
 

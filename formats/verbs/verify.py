@@ -349,7 +349,7 @@ def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -
             unused += max(start - position, 0) if start - position >= MAX_GAP_BYTES or end == start else 0
             position = max(position, end)
         if unused:
-            yield finding_of("V109", str(file.path), f"{unused} bytes of it are not used by any tensor")
+            yield finding_of("V109", str(file.path), f"{unused:,} bytes of it are not used by any tensor")
 
 
 # Checksums
@@ -395,6 +395,6 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
     for where, algorithm, expected, source in checksums:
         actual = sums[keys[(algorithm, *place_of(source))]].hex()
         if actual != expected:
-            detail = f"the {algorithm} of its {source.nbytes} bytes is {actual}, not {expected:.80}"
+            detail = f"the {algorithm} of its {source.nbytes:,} bytes is {actual}, not {expected:.80}"
             failures.append(finding_of("V105", where, detail))
     return failures, sum(source.nbytes for _, source in digests)
