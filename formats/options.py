@@ -23,7 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
-from formats.words import SIZE_EXAMPLES, parse_size
+from formats.words import SIZE_EXAMPLES, joined, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -185,11 +185,11 @@ def settle(options: Any) -> None:
     for row in rows:
         if row.implies and getattr(options, row.name) != row.default:
             name, implied = row.implies
-            found = getattr(options, name)
-            if found is defaults[name]:
+            other = getattr(options, name)
+            if other is defaults[name]:
                 object.__setattr__(options, name, implied)
-            elif found is False:
-                raise OptionError(f"`{row.name}` and `{name}={found}` exclude each other")
+            elif other is False:
+                raise OptionError(f"`{row.name}` and `{name}={other}` exclude each other")
 
 
 def checked(row: Row, value: Any) -> Any:
@@ -213,58 +213,60 @@ def bad_value(name: str, kind: Kind, value: Any) -> OptionError:
     return OptionError(f"`{name}` is {value!r:.100}, but must be {kind.words}")
 
 
-def made(options: type[T], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None) -> T:
-    """The options that are `given` by name, and those that they imply.
+def made(options: type[T], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None) -> T:
+    """The options that keywords give, and those that they imply.
 
     Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are, and `by` is the
     function that was called, whose own keywords are possible, too.
     """
-    check_names(given, (options,), of, by)
-    return options(**implied(options, given))
+    check_names(keywords, (options,), of, by)
+    return options(**implied(options, keywords))
 
 
 def made_each(
-    kinds: Sequence[type], given: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
+    kinds: Sequence[type], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
 ) -> list[Any]:
-    """The options of each class that are `given` by name, and those that they imply.
+    """The options of each class that keywords give, and those that they imply.
 
     Raises: as `made` does.
     """
-    check_names(given, kinds, of, by)
-    return [made_of(kind, given) for kind in kinds]
+    check_names(keywords, kinds, of, by)
+    return [made_of(kind, keywords) for kind in kinds]
 
 
-def made_of(options: type[T], given: Mapping[str, Any]) -> T:
-    """The options of a class among those of several classes that are `given` by name.
+def made_of(options: type[T], keywords: Mapping[str, Any]) -> T:
+    """The options of a class among keywords that may be those of other classes, too.
 
     Raises: OptionError for an invalid value.
     """
-    return made(options, {name: given[name] for name in given.keys() & names_of(options)})
+    return made(options, {name: keywords[name] for name in keywords.keys() & names_of(options)})
 
 
 def check_names(
-    given: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
+    names: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
 ) -> None:
     """Raises OptionError if none of the classes has a given name: with the nearest one, or that of a flag."""
-    known = set().union(*map(names_of, kinds))
-    if unknown := [name for name in given if name not in known]:
+    possible = set().union(*map(names_of, kinds))
+    if unknown := [name for name in names if name not in possible]:
         own = set(by.__kwdefaults__ or ()) if by is not None else set()
         flags = {word: keyword for kind in kinds for row in rows_of(kind) for word, keyword in _words(row)}
-        raise _unknown_options(unknown, known | own, of, flags)
+        raise _unknown_options(unknown, possible | own, of, flags)
 
 
-def _unknown_options(names: Sequence[str], known: Iterable[str], of: str, flags: Mapping[str, str]) -> OptionError:
+def _unknown_options(names: Sequence[str], possible: Iterable[str], of: str, flags: Mapping[str, str]) -> OptionError:
     """The error for options that do not exist; `flags` has the keywords for the words of the command line."""
     from difflib import get_close_matches  # only errors need it
 
-    known = sorted(known)
-    listed = " and ".join(f"`{name}`" for name in names)
-    keyword = flags.get(names[0]) or next((name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in known), None)
+    possible = sorted(possible)
+    listed = joined([f"`{name}`" for name in names])
+    keyword = flags.get(names[0]) or next(
+        (name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in possible), None
+    )
     if keyword is not None:
         return OptionError(f"there is no option {listed}{of}; did you mean `{keyword}`?")
-    if close := get_close_matches(names[0], known, 1):
+    if close := get_close_matches(names[0], possible, 1):
         return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
-    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in known)}")
+    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in possible)}")
 
 
 def _words(row: Row) -> Iterator[tuple[str, str]]:
@@ -278,14 +280,14 @@ def _words(row: Row) -> Iterator[tuple[str, str]]:
             yield word, row.name if flag.metavar or flag.value is ASKED else f"{row.name}={flag.value}"
 
 
-def implied(options: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def implied(options: type, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, and those that they imply.
 
     Raises: OptionError if one of them excludes another.
     """
-    result = dict(given)
+    result = dict(keywords)
     for row in rows_of(options):
-        value = given.get(row.name)
+        value = keywords.get(row.name)
         if row.implies is None or value is None or (not value and value == row.default):  # the same as no value
             continue
         name, wanted = row.implies
@@ -350,10 +352,8 @@ def choice(*values: int | str) -> Kind:
         return value
 
     numbers = all(isinstance(value, int) for value in values)
-    *others, last = map(str, values)
-    words = f"{', '.join(others)} or {last}" if others else last
     from_text = decimal if numbers else str
-    return Kind(words, check, "|".join(map(str, values)), from_text, values=lambda: values)
+    return Kind(joined([*map(str, values)], "or"), check, "|".join(map(str, values)), from_text, values=lambda: values)
 
 
 def _truth(value: Any) -> bool:

@@ -107,7 +107,7 @@ def job_of(argument: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]
     return job
 
 
-def run(task: JobTask) -> JobResult:
+def run_task(task: JobTask) -> JobResult:
     """The result of doing a task in this process; an error is part of it."""
     started = perf_counter()
     try:
@@ -128,9 +128,9 @@ def run_elsewhere(task: JobTask, folder: str) -> JobResult:
     """
     job = task.job
     if os.getcwd() == folder:  # noqa: PTH109 - a text
-        return replace(run(task), host=platform.node())
+        return replace(run_task(task), host=platform.node())
     source, destination = (path if is_address(path) else folder / path for path in (job.source, job.destination))
-    result = run(task._replace(job=replace(job, source=source, destination=destination)))
+    result = run_task(task._replace(job=replace(job, source=source, destination=destination)))
     record = result.record and result.record.about(job.source, job.destination)
     report = result.report and replace(result.report, source=job.source, destination=job.destination)
     return replace(result, job=job, host=platform.node(), record=record, report=report)

@@ -51,8 +51,8 @@ class Record:
     @property
     def destination(self) -> str:
         """The path to which the job writes, as it was given; it identifies the job."""
-        found = self.content["destination"]
-        return str(found)
+        text = self.content["destination"]
+        return str(text)
 
     def about(self, source: Path, destination: Path) -> Record:
         """The same record for a job with other notations of its paths."""

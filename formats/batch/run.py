@@ -24,8 +24,8 @@ from formats.batch.job import (
     JobTask,
     failed,
     job_of,
-    run,
     run_elsewhere,
+    run_task,
     seen_from_here,
 )
 from formats.batch.manifest import Manifest
@@ -267,7 +267,7 @@ def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[JobTask
     folders: dict[Path, Any] = {}
     for task in queue:
         with remembering(folders):
-            result = run(task if amount is None else amount.with_progress(task))
+            result = run_task(task if amount is None else amount.with_progress(task))
         yield task, result
 
 
@@ -333,7 +333,7 @@ def _outcomes(
             outcome: JobResult | BaseException
             try:
                 outcome = future.result()
-            except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` returns the errors of jobs
+            except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run_task` returns the errors of jobs
                 outcome = error
             yield task, outcome
     finally:

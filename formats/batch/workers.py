@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from formats.batch.job import run
+from formats.batch.job import run_task
 from formats.errors import OptionError
 from formats.extras import needed
 from formats.onnxpb.external.other_graphs import remembering
@@ -151,7 +151,7 @@ def work(task: JobTask) -> JobResult:
         try:
             counts = _Worker.counts
             with remembering(_Worker.folders):
-                return run(task if counts is None else with_progress(counts, task))
+                return run_task(task if counts is None else with_progress(counts, task))
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

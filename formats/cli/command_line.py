@@ -15,6 +15,7 @@ from formats.cli.error_text import OptionWords
 from formats.cli.streams import paused
 from formats.errors import OptionError
 from formats.options import ASKED, SWITCH, bad_value, option, rows_of
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -123,14 +124,14 @@ class Request:
         Raises: OptionError for a text that is not a valid value, and if two flags contradict each other.
         """
         table = flags_of(options)
-        given = [(name, *table[name], text) for name, text in self._flags if name in table]
+        typed = [(name, *table[name], text) for name, text in self._flags if name in table]
         first: dict[str, tuple[str, Flag]] = {}
-        for name, row, flag, _ in given:
+        for name, row, flag, _ in typed:
             before, other = first.setdefault(row.name, (name, flag))
             if other is not flag:
                 raise OptionError(f"{before} and {name} exclude each other")
         values: dict[str, Any] = {}
-        for _, row, flag, text in given:
+        for _, row, flag, text in typed:
             value = self._value(row, flag, text)
             if row.kind.repeatedly:
                 values.setdefault(row.name, {}).update(value)
@@ -196,9 +197,8 @@ def panels(groups: Sequence[OptionGroup], *, common: bool = False) -> dict[str, 
     result: dict[str, list[tuple[Row, Flag]]] = {}
     for names, (row, flag) in first.items():
         if flag.help and (row.common or not common):
-            *others, last = [*extensions[names]] or [""]
-            listed = f"{', '.join(others)} and {last}" if others else last
-            panel = row.panel or (f"Options for {listed}" if listed else GENERAL)
+            of_formats = joined(extensions[names])
+            panel = row.panel or (f"Options for {of_formats}" if of_formats else GENERAL)
             result.setdefault(panel, []).append((row, flag))
     return result
 

@@ -121,13 +121,13 @@ def convert(request: Request) -> int:
         return _convert_into(path_of(dst), sources, request)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
     target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
-    given = conversion_keywords(request, target)
+    keywords = conversion_keywords(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
         from formats.batch.job import Job
 
-        return several.run(request, [Job(src, destination)], given)
+        return several.convert_jobs(request, [Job(src, destination)], keywords)
     _check_order(src, destination)
-    report = convert_model(src, destination, progress=progress(), **given)
+    report = convert_model(src, destination, progress=progress(), **keywords)
     tell(request, report, lambda: summary(report, notes=request.output.get("notes", False)))
     return 0
 
@@ -149,20 +149,20 @@ def convert(request: Request) -> int:
 )
 def batch(request: Request) -> int:
     """Convert many models, and print the results."""
-    given = request.of(several.BatchOptions)
-    if "out" not in given:
+    keywords = request.of(several.BatchOptions)
+    if "out" not in keywords:
         raise OptionError("`out` is missing: name the folder to write into")
-    if not request.arguments and "list" not in given:
+    if not request.arguments and "list" not in keywords:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
     streams.check_single(request.arguments)
-    return _convert_into(given["out"], request.arguments, request)
+    return _convert_into(keywords["out"], request.arguments, request)
 
 
 def _is_new_model(text: str) -> bool:
     """Whether a text is the name of a model that does not exist, so that it is no source."""
     path = path_of(text)
-    known = lookup.all_extensions()
-    return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
+    extensions = lookup.all_extensions()
+    return not is_address(path) and path.suffix.lower() in extensions and not os.path.lexists(path)
 
 
 def _check_order(source: Path, destination: Path) -> None:
@@ -194,17 +194,17 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
     target = lookup.by_name(to_format)
-    given = conversion_keywords(request, target)
-    jobs = several.typed_jobs(folder, sources, target, given)
+    keywords = conversion_keywords(request, target)
+    jobs = several.typed_jobs(folder, sources, target, keywords)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
     if (shard := request.of(several.BatchOptions).get("shard")) is not None:
         jobs = shard_of(jobs, folder, *shard)
-    dry_run, parents = given.get("dry_run", False), given.get("parents", False)
+    dry_run, parents = keywords.get("dry_run", False), keywords.get("parents", False)
     if dry_run:
-        given["parents"] = True  # as if the missing folders were created
+        keywords["parents"] = True  # as if the missing folders were created
     with folders_of(jobs, folder, parents=parents, dry_run=dry_run):
-        return several.run(request, jobs, given)
+        return several.convert_jobs(request, jobs, keywords)
 
 
 # edit, extract and merge

@@ -55,16 +55,16 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
     if not seen.models:
         yield from _model_lines(seen, tensors, lists_nodes, _file_lines(seen))
         return
-    names = {each.model: each.model or "(the default model)" for each in seen.models}
+    names = {model.model: model.model or "(the default model)" for model in seen.models}
     rows = [
-        (names[each.model], f"{sum(each.operators.values()):,}", f"{each.parameters:,}", _bytes_of_tensors(each))
-        for each in seen.models
+        (names[model.model], f"{sum(model.operators.values()):,}", f"{model.parameters:,}", _bytes_of_tensors(model))
+        for model in seen.models
     ]
     yield from ("", *table(("model", "nodes", "parameters", "bytes"), rows, ("bytes", "nodes")))
-    for each in seen.models:
+    for model in seen.models:
         yield ""
-        yield f"model {names[each.model]}"
-        yield from _model_lines(each, tensors, lists_nodes)
+        yield f"model {names[model.model]}"
+        yield from _model_lines(model, tensors, lists_nodes)
 
 
 def _file_lines(seen: Inspection) -> Iterator[str]:
@@ -159,38 +159,38 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
             yield f"    outputs  {outputs}".rstrip()
 
 
-def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
+def runtime_lines(findings: RuntimeFindings) -> Iterator[str]:
     """Whether a runtime runs a model, what prevents that, and what would be rewritten, with a line for each reason."""
-    count = len(found.changes)
-    if found.runs:
-        yield f"{found.name} runs the model unchanged"
-    elif found.stops:
-        yield f"{found.name} does not run the model, and these parts cannot be rewritten:"
-        yield from (f"  {reason}" for reason in found.stops)
+    count = len(findings.changes)
+    if findings.runs:
+        yield f"{findings.name} runs the model unchanged"
+    elif findings.stops:
+        yield f"{findings.name} does not run the model, and these parts cannot be rewritten:"
+        yield from (f"  {reason}" for reason in findings.stops)
     else:
         loads = "loads the model, but its results differ from ONNX"
-        yield f"{found.name} {loads if found.loads else 'does not load the model unchanged'}"
+        yield f"{findings.name} {loads if findings.loads else 'does not load the model unchanged'}"
     if count:
-        yield f"--runtime {found.name} rewrites {count:,} of its parts:"
-        groups = Counter((change.operator or "tensor", change.became, change.reason) for change in found.changes)
+        yield f"--runtime {findings.name} rewrites {count:,} of its parts:"
+        groups = Counter((change.operator or "tensor", change.became, change.reason) for change in findings.changes)
         for (operator, became, reason), number in groups.most_common():
             yield f"  {number:,} x {operator}{' -> ' if became else ''}{', '.join(became)}: {reason}"
-    yield from (f"note: {loss.detail}" for loss in found.losses)
+    yield from (f"note: {loss.detail}" for loss in findings.losses)
 
 
 WHOLE = "nothing to repair: no write was interrupted"
 
 
-def repair_lines(done: Repair) -> Iterator[str]:
+def repair_lines(repaired: Repair) -> Iterator[str]:
     """The state that was found at a path, and the repair."""
-    found = "completed" if done.completed else "restored to its old state" if done.put_back else WHOLE
-    if not (done.completed or done.put_back or done.path.exists()):
-        found = "there is no model, and no interrupted write to complete"
-    if done.refused:
-        found = f"{'' if found == WHOLE else found + ', but '}this is no valid archive: {done.refused}"
-    yield f"{done.path}: {found}"
-    yield from (f"  removed {path.name}" for path in done.removed)
-    yield from (f"note: {note}" for note in done.notes)
+    state = "completed" if repaired.completed else "restored to its old state" if repaired.put_back else WHOLE
+    if not (repaired.completed or repaired.put_back or repaired.path.exists()):
+        state = "there is no model, and no interrupted write to complete"
+    if repaired.refused:
+        state = f"{'' if state == WHOLE else state + ', but '}this is no valid archive: {repaired.refused}"
+    yield f"{repaired.path}: {state}"
+    yield from (f"  removed {path.name}" for path in repaired.removed)
+    yield from (f"note: {note}" for note in repaired.notes)
 
 
 def verification_lines(result: Verification) -> Iterator[str]:
@@ -200,12 +200,12 @@ def verification_lines(result: Verification) -> Iterator[str]:
             yield f"{title} {finding.code}: {': '.join(filter(None, (finding.where, finding.detail)))}"
         if len(findings) > MAX_FINDINGS:
             yield f"and {len(findings) - MAX_FINDINGS:,} more (--json lists all)"
-    found = "ok" if result.ok else counted(len(result.errors), "error")
+    verdict = "ok" if result.ok else counted(len(result.errors), "error")
     checked = counted(result.tensors, "tensor")
     if result.checksums or result.read_bytes:
         checked += f", {counted(result.checksums, 'checksum')} of {in_units(result.read_bytes)}"
     checked += _without_checksum(result)
-    yield f"{result.path}: {found}" + (f"  {result.format}, {checked}" if result.format else "")
+    yield f"{result.path}: {verdict}" + (f"  {result.format}, {checked}" if result.format else "")
 
 
 def _without_checksum(result: Verification) -> str:
@@ -226,9 +226,9 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
         yield f"and {counted(result.count - len(result.differences), 'more difference')}"
     yield from (f"note: {note.detail}" for note in result.notes)
     first, second = result.paths
-    found = "equal" if result.equal else counted(result.count, "difference")
+    verdict = "equal" if result.equal else counted(result.count, "difference")
     form = f" in what .{result.form} files hold" if result.form else ""
-    yield f"{first} and {second}: {found}{form}"
+    yield f"{first} and {second}: {verdict}{form}"
 
 
 def _part(text: str) -> str:
@@ -273,37 +273,43 @@ def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     return entry.name or entry.where, entry.data_type, dims, f"{entry.nbytes:,}", offset, file
 
 
-def files_lines(found: ModelFiles) -> Iterator[str]:
+def files_lines(model_files: ModelFiles) -> Iterator[str]:
     """The files of a model, one per line."""
     rows = []
-    for file in found.files:
+    for file in model_files.files:
         remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
         remark = f"missing: {file.missing}" if file.missing else remark
         rows.append((str(file.path), f"{file.nbytes:,}", remark))
     yield from table(("file", "bytes", ""), rows, indent="")
 
 
-def relocation_lines(done: Relocation) -> Iterator[str]:
+def relocation_lines(relocation: Relocation) -> Iterator[str]:
     """The changes to the files of a model, and the files that stay."""
     from formats.verbs.report import replacement_lines
 
-    *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
+    *companions, last = (
+        [file.path for file in relocation.written] or [*reversed(relocation.removed)] or [relocation.source]
+    )
     data = f" + {counted(len(companions), 'data file')}" if companions else ""
-    if done.destination is not None:
-        yield f"{'would write ' * done.dry_run}{done.source} -> {last}{data}  {in_units(done.nbytes)}"
-        if done.dry_run:
-            yield from written_lines(done.written)
-            yield from (f"would remove {path}" for path in done.removed)
-    elif done.dry_run:
-        yield from (f"would remove {path}" for path in done.removed)
+    if relocation.destination is not None:
+        yield f"{'would write ' * relocation.dry_run}{relocation.source} -> {last}{data}  {in_units(relocation.nbytes)}"
+        if relocation.dry_run:
+            yield from written_lines(relocation.written)
+            yield from (f"would remove {path}" for path in relocation.removed)
+    elif relocation.dry_run:
+        yield from (f"would remove {path}" for path in relocation.removed)
     else:
-        yield f"removed {last}{data}" if done.removed else f"no file of {done.source} was removed"
-    yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
-    yield from replacement_lines([done.backup] if done.backup else [], done.cleaned, dry_run=done.dry_run)
+        yield f"removed {last}{data}" if relocation.removed else f"no file of {relocation.source} was removed"
+    yield from (f"note: {path} stays: {reason}" for path, reason in relocation.kept)
+    yield from replacement_lines(
+        [relocation.backup] if relocation.backup else [], relocation.cleaned, dry_run=relocation.dry_run
+    )
 
 
-def sharing_lines(done: Sharing, *, notes: bool = False) -> list[str]:
+def sharing_lines(sharing: Sharing, *, notes: bool = False) -> list[str]:
     """The answer to `share`; for a dry run, also a line for each file that would be written."""
     from formats.verbs.share import sharing_answer
 
-    return sharing_answer(done, "--notes", every=notes, files=written_lines(done.files) if done.dry_run else ())
+    return sharing_answer(
+        sharing, "--notes", every=notes, files=written_lines(sharing.files) if sharing.dry_run else ()
+    )

@@ -131,11 +131,11 @@ def is_folder(text: str) -> bool:
     return text.endswith(("/", os.sep)) or (not path.suffix if is_address(path) else path.is_dir())
 
 
-def typed_jobs(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
+def typed_jobs(folder: Path, sources: Sequence[str], target: Codec, keywords: Mapping[str, Any]) -> list[Job]:
     """The jobs for the typed sources, with destinations in `folder`."""
     from formats.batch import job_list
 
-    places = job_list.source_files(sources, folder, given.get("from_format"), given.get("storage_options"))
+    places = job_list.source_files(sources, folder, keywords.get("from_format"), keywords.get("storage_options"))
     return job_list.jobs_into(folder, places, target)
 
 
@@ -156,7 +156,7 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
 
 
-def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
+def convert_jobs(request: Request, jobs: Sequence[Job], keywords: dict[str, Any]) -> int:
     """Convert, print each result and a summary; the exit code is 1 if one file was not converted.
 
     Raises: OptionError for options that are for one model.
@@ -164,7 +164,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
     from formats.batch import workers
     from formats.batch.run import convert_many
 
-    if isinstance(given.get("external_data"), str):
+    if isinstance(keywords.get("external_data"), str):
         raise OptionError(
             "`external_data` with a name is only for a single model; without a name, each model gets its own data file"
         )
@@ -182,13 +182,13 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
             manifest=chosen.manifest,
             on_result=shown.result,
             progress=shown.bar,
-            **given,
+            **keywords,
         )
     seconds = perf_counter() - started
     if request.output.get("json"):
         say(json_text(_to_json(results, seconds, request)))
     elif not request.output.get("quiet"):
-        say(_summary(results, seconds, dry_run=given.get("dry_run", False)))
+        say(_summary(results, seconds, dry_run=keywords.get("dry_run", False)))
     return 0 if all(result.ok for result in results) else 1
 
 

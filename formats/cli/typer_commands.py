@@ -67,14 +67,14 @@ def understood(program: str, texts: Sequence[str], *, of_all_packages: bool = Fa
             texts = [*(text for text in texts if text != "help"), "--help"]
         texts = texts or ["--help"]
     try:
-        found = command.main([*texts], prog_name=program, standalone_mode=False)
+        request = command.main([*texts], prog_name=program, standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):  # the errors of click, which new releases of typer have inside
             raise
         if type(error).__name__ == "NoSuchOption" and not of_all_packages:
             return understood(program, texts, of_all_packages=True)
         raise OptionError(_answer(program, texts, error)) from error
-    return found if isinstance(found, Request) else None
+    return request if isinstance(request, Request) else None
 
 
 def _answer(program: str, texts: Sequence[str], error: Any) -> str:

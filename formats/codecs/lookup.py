@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.codecs.contract import Codec, Match, Runtime
 from formats.errors import OptionError, UnknownFormatError
 from formats.options import Kind
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -155,7 +156,7 @@ def _unknown_runtime(text: str, names: Collection[str]) -> str:
     name = next(iter(get_close_matches(word, names, 1)), ONNXRUNTIME if word == "ort" else "")
     if name and release:
         return f"no runtime is called {text!r:.100}; two equals signs come before a release: {name}=={release}"
-    meant = f"did you mean {name}?" if name else f"there are {' and '.join(names)}"
+    meant = f"did you mean {name}?" if name else f"there are {joined([*names])}"
     return f"no runtime is called {text!r:.100}; {meant}"
 
 
@@ -206,9 +207,8 @@ def for_writing(path: Path, option: str = "format") -> Codec:
 
         from formats.codecs import foreign  # only errors need it
 
-        *others, last = [codec.extensions[0] for codec in codecs()]
-        written = f"formats writes {', '.join(others)} and {last}"
-        if (other := foreign.by_extension(suffix)) is not None:
+        written = f"formats writes {joined([codec.extensions[0] for codec in codecs()])}"
+        if (other := foreign.with_extension(suffix)) is not None:
             title = other.title.partition(",")[0]
             raise UnknownFormatError(f"{title} cannot be written; {written}{_problems()}", path=path)
         if close := get_close_matches(suffix, all_extensions(), 1, SIMILAR):

@@ -88,7 +88,7 @@ def _draw_model(drawing: Drawing, seen: Inspection, files: Sequence[FileLayout])
             Tile((*outer, *modules[entry.where]), entry.nbytes, entry.data_type, (facts(entry),))
             for entry in model.tensors
         ]
-    treemap.draw(drawing, tiles, _height(drawing), colours)
+    treemap.draw_tiles(drawing, tiles, _height(drawing), colours)
     types = sorted(seen.data_types.items(), key=lambda item: -item[1].nbytes)
     drawing.legend(
         (colours[name], f"{name}: {counted(total.tensors, 'tensor')}, {in_units(total.nbytes)}")
@@ -96,7 +96,7 @@ def _draw_model(drawing: Drawing, seen: Inspection, files: Sequence[FileLayout])
     )
     drawing.y += 16
     drawing.title("On disk" if len(files) == 1 else f"On disk: {counted(len(files), 'file')}")
-    draw(drawing, files)
+    draw_files(drawing, files)
 
 
 def facts(entry: TensorEntry) -> str:
@@ -139,7 +139,7 @@ def _draw_comparison(drawing: Drawing, result: Comparison, first: Inspection, se
     drawing.lines(f"{counted(result.count, 'difference') if result.count else 'Equal'}. {TILES}")
     tiles, rest = compared_tiles(result, first, second)
     colours = {state: colour for state, (colour, _) in STATES.items()} | {"": OTHERS[0]}
-    treemap.draw(drawing, tiles, _height(drawing), colours)
+    treemap.draw_tiles(drawing, tiles, _height(drawing), colours)
     drawing.legend(_states(tiles))
     if rest:
         drawing.y += 16
@@ -219,7 +219,7 @@ LEAST_WIDTH, CROWD_WIDTH = 6.0, 16.0  # a region below the first is drawn with i
 DETAIL_BYTES = 512  # of the beginning and of the end of a file, drawn enlarged
 
 
-def draw(drawing: Drawing, files: Sequence[FileLayout]) -> None:
+def draw_files(drawing: Drawing, files: Sequence[FileLayout]) -> None:
     """Draw the bytes of each file, and a legend."""
     for file in files:
         drawing.lines(f"{file.path.name}: {file.nbytes:,} bytes, {_tensor_count(file)}", weight="bold")

@@ -96,7 +96,7 @@ class Module:
         self.kinds[tile.kind] += tile.nbytes
 
 
-def draw(drawing: Drawing, tiles: Iterable[Tile], height: float, colours: Mapping[str, str]) -> None:
+def draw_tiles(drawing: Drawing, tiles: Iterable[Tile], height: float, colours: Mapping[str, str]) -> None:
     """Draw the tiles over the whole width, from the drawing's `y` on."""
     root = Module.of(tiles)
     box = Box(0, drawing.y, drawing.width, height)

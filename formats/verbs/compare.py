@@ -326,14 +326,14 @@ class _Walk:
         for name in set_names(first, second):
             if is_left_alike(first, second, name):
                 continue
-            found = differing(first, second, name)
-            both: tuple[Any, Any] = found[1:3] if found else (getattr(first, name), getattr(second, name))
+            part = differing(first, second, name)
+            both: tuple[Any, Any] = part[1:3] if part else (getattr(first, name), getattr(second, name))
             mine, theirs = both
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
             place = f"{where}.{name}" if where else name
             if isinstance(mine, list):
-                yield from self.lists(place, found or Differing(0, mine, theirs, 0))
+                yield from self.lists(place, part or Differing(0, mine, theirs, 0))
             elif isinstance(mine, Message) and isinstance(theirs, Message):
                 yield from self.messages(place, mine, theirs)
             elif not is_same(mine, theirs) and (
@@ -353,7 +353,7 @@ class _Walk:
         mine, theirs = _by_key(first, key), _by_key(second, key)
         if mine is None or theirs is None:
             mine, theirs = dict(enumerate(first)), dict(enumerate(second))
-        places = {k: index for index, k in enumerate(mine, before)}
+        places = {k: index for index, k in enumerate(mine, before)}  # the entries before are alike, and left out
         for k, entry in mine.items():
             if is_plainly_equal(entry, theirs.get(k)):
                 continue

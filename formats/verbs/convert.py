@@ -155,10 +155,10 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: Mapping[s
     """
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
-    conversion, others = taken(ConversionOptions, keywords)
+    conversion, rest = taken(ConversionOptions, keywords)
     target = target_of(destination, conversion.to_format, "to_format")
-    given = in_one_file(others, target, way.options, destination)
-    chosen = choose(target, way.options, given, by=way.called, reads=True)  # an error comes before anything is read
+    others = in_one_file(rest, target, way.options, destination)
+    chosen = choose(target, way.options, others, by=way.called, reads=True)  # an error comes before anything is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
@@ -181,7 +181,7 @@ def _planned(
         called="from_format",
         needs_all=not chosen.engine.dry_run,
     )
-    chosen = chosen._replace(target=target.with_original(chosen.target, opened.source, opened.codec))
+    chosen = chosen._replace(writing=target.with_original(chosen.writing, opened.source, opened.codec))
     with located(path):
         cautions, source_files = _cautions(opened, target, chosen), opened.files(path)
         changed = Changed(opened.model, EditResult()) if way.change is None else way.change(opened.model)

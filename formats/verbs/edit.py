@@ -65,16 +65,16 @@ def edit(
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
     """
-    edits, given = taken(EditOptions, keywords)
+    edits, others = taken(EditOptions, keywords)
 
     def change(model: Model) -> Changed:
-        tensors, origin, others = _weights_of(edits.weights)
-        return Changed(*edited(model, edits, tensors, origin, own=True), others)
+        tensors, origin, files = _weights_of(edits.weights)
+        return Changed(*edited(model, edits, tensors, origin, own=True), files)
 
     way = Way(edit, options, change)
     if dst is None:
-        return _in_place(src, way, given)
-    return converted(src, dst, way, given)
+        return _in_place(src, way, others)
+    return converted(src, dst, way, others)
 
 
 def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str, list[OtherFile]]:
@@ -94,12 +94,14 @@ def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str, list[OtherFile]]:
     return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name, others
 
 
-def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:
+def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> ConversionReport:
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
-    path = _archive(src, way, given)
+    path = _archive(src, way, keywords)
     kinds = (ConversionOptions, EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
-    conversion, engine, reading, versions, texts = made_each(kinds, given, of=" without a destination", by=way.called)
+    conversion, engine, reading, versions, texts = made_each(
+        kinds, keywords, of=" without a destination", by=way.called
+    )
     if versions.named is not None and versions.named.runtime is not None:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
@@ -137,16 +139,16 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     )
 
 
-def _archive(src: AnySource, way: Way, given: Mapping[str, Any]) -> Path:
+def _archive(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> Path:
     """The path of an archive that may be edited in place. Raises: OptionError for anything else."""
     path = or_stream(path_of(src))
     if path.suffix.lower() not in ARCHIVE.extensions:
         hint = "only an archive (.onnxz) can be edited in place; name DST, or SRC again with `overwrite=True`"
         raise OptionError(f"the destination is missing; {hint}")
     for name, value in (
-        ("to_format", given.get("to_format")),
+        ("to_format", keywords.get("to_format")),
         ("options", way.options),
-        ("lenient", given.get("lenient")),
+        ("lenient", keywords.get("lenient")),
     ):
         if value:
             raise OptionError(f"`{name}` needs a destination")
@@ -170,8 +172,8 @@ def merge(
     Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
     raises, nothing was written.
     """
-    wanted, given = taken(MergeOptions, keywords)
-    reading, conversion = made_of(ReadOptions, given), made_of(ConversionOptions, given)
+    wanted, others = taken(MergeOptions, keywords)
+    reading, conversion = made_of(ReadOptions, others), made_of(ConversionOptions, others)
     path = or_stream(path_of(second))
 
     def change(model: Model) -> Changed:
@@ -186,7 +188,7 @@ def merge(
         other = OtherFile(opened.source, opened.codec.encrypted, opened.files(path))
         return Changed(*merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True), [other])
 
-    return converted(first, dst, Way(merge, options, change), given)
+    return converted(first, dst, Way(merge, options, change), others)
 
 
 def extract(
@@ -204,30 +206,30 @@ def extract(
     Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
     does. If it raises, nothing was written.
     """
-    wanted, given = taken(ExtractOptions, keywords)
+    wanted, others = taken(ExtractOptions, keywords)
 
     def change(model: Model) -> Changed:
         return Changed(*part_of(model, wanted.inputs, wanted.outputs))
 
     way = Way(extract, options, change)
     if wanted.tensor is not None:
-        return _tensor(src, dst, wanted.tensor, way, given)
+        return _tensor(src, dst, wanted.tensor, way, others)
     if wanted.inputs is None and wanted.outputs is None:
         raise OptionError("name what to extract: `inputs`, `outputs` or a `tensor`")
-    return converted(src, dst, way, given)
+    return converted(src, dst, way, others)
 
 
-def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Mapping[str, Any]) -> ConversionReport:
+def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, keywords: Mapping[str, Any]) -> ConversionReport:
     """Write one tensor."""
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
     if destination.suffix.lower() not in WRITTEN:
         raise OptionError(f"`tensor` is written to a {' or '.join(WRITTEN)} file, and {destination.name} is none")
-    for word, value in (("to_format", given.get("to_format")), ("options", way.options)):
+    for word, value in (("to_format", keywords.get("to_format")), ("options", way.options)):
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
     kinds = (ConversionOptions, EngineOptions, ReplacementOptions, ReadOptions)
-    conversion, engine, replacement, reading = made_each(kinds, given, of=" for a `tensor`", by=way.called)
+    conversion, engine, replacement, reading = made_each(kinds, keywords, of=" for a `tensor`", by=way.called)
     check_replacement(replacement, overwrite=engine.overwrite)
     opened = open_model(path, conversion.from_format, reading, lenient=conversion.lenient, called="from_format")
     with located(path):

@@ -23,7 +23,7 @@ from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.report import as_json, fields_as_json
-from formats.verbs.steps.opening import models_in, read_model
+from formats.verbs.steps.opening import models_in, read_decoded
 from formats.words import counted
 
 if TYPE_CHECKING:
@@ -291,12 +291,12 @@ def inspect(
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     with collector_paused():
-        found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
+        inspection, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
         if last is None:
             others = [name for name in names if name is not None]
         models = (replace(reading, model=name) for name in others)
         seen = [_inspect(path, format, each, chosen, nodes=nodes, params=params) for each in models]
-    return _of_several([*(other for other, _ in seen), found]) if seen else found
+    return _of_several([*(other for other, _ in seen), inspection]) if seen else inspection
 
 
 def _of_several(models: Sequence[Inspection]) -> Inspection:
@@ -350,7 +350,7 @@ def _inspect(
     params: int,
 ) -> tuple[Inspection, tuple[str | None, ...]]:
     """One model of the file, and the names of all of them."""
-    codec, source, model = read_model(path, format, reading)
+    codec, source, model = read_decoded(path, format, reading)
     bundle = codec.bundle(source) if codec.is_archive else None
     graph_inputs, graph_outputs, constants = _interface(model)
     tensors_by_place = list(walk.tensors(model))  # once: it takes as long as reading the model
@@ -437,6 +437,7 @@ def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[PartTotal, ...]:
     """The tensors, counted by the first words of their names: `depth` words after those that all names share."""
     entries = [entry for entry in tensors if _has_parameters(entry)]
     words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in entries]
+    # What the first and the last name in order share, all names between them share, too.
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
     shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
     parts: dict[str, PartTotal] = {}

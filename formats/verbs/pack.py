@@ -242,8 +242,8 @@ def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dic
     names = [*files, *(MODEL_PREFIX + name for name in models if name is not None)]
     if broken := next(filter(broken_by_name, names), None):
         raise OptionError(f"no entry of an archive can be called {broken!r:.80}; choose a name with NAME=PATH")
-    if found := broken_by_names([*names, "__MODEL_PROTO"]):
-        raise OptionError(f"{found[1]}; choose a name with NAME=PATH")
+    if problem := broken_by_names([*names, "__MODEL_PROTO"]):
+        raise OptionError(f"{problem[1]}; choose a name with NAME=PATH")
     return models, files
 
 
@@ -260,7 +260,7 @@ def _is_model(path: Path) -> bool:
     codecs = [codec for codec in lookup.codecs() if path.suffix.lower() in codec.extensions]
     if any(codec.sniff(head, path.stat().st_size) is not Match.NONE for codec in codecs):
         return True
-    return bool(codecs) and path.suffix.lower() != ".json"
+    return bool(codecs) and path.suffix.lower() != ".json"  # settings and vocabularies have this extension, too
 
 
 def _plan(
@@ -269,6 +269,7 @@ def _plan(
     """How to write the archive, and the number of bytes of weights that are not stored again."""
     from formats.onnxzip.archive import Packing
 
+    # Two models often have the same weights, and what is unpacked must be checked by `sha256sum`.
     packing = Packing(ArchiveOptions(options.size_threshold, options.alignment, dedup=True, sha256=True))
     losses: list[Loss] = []
     for name, model_file in opened.items():
@@ -408,7 +409,7 @@ def _by_folder(files: Iterable[tuple[str, Entry]], target: Path) -> dict[Path, l
     for name, entry in files:
         folder, _, own_name = name.rpartition("/")
         folders.setdefault(folder, []).append((own_name, entry))
-    return {target.joinpath(*folder.split("/")): found for folder, found in folders.items()}
+    return {target.joinpath(*folder.split("/")): files for folder, files in folders.items()}
 
 
 def _file_of(path: Path, entry: Entry, source: Source) -> FilePlan:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import FormatError
 from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
-from formats.words import counted, in_units, listed
+from formats.words import counted, in_units, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -177,6 +177,7 @@ def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", pre
     What NaN, infinities and empty tensors show changes no verdict; a note says it.
     """
     seen = {loss.seen for loss in losses}
+    # The worst one decides: a difference that everybody sees, then one for large numbers, then one that few see.
     if RESULTS in seen:
         return f"{DIFFERS} the warnings say how"
     if RANGE in seen:
@@ -253,16 +254,14 @@ def loss_lines(losses: Iterable[Loss], more: str, *, every: bool = False) -> lis
     lines: list[str] = []
     for title, matters in (("warning", True), ("note", False)):
         details = [loss.detail if every else loss.summary for loss in shown if loss.matters is matters]
-        left = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
-        lines += [f"{title}: {detail}" for detail in details[: len(details) - left]]
-        if left:
-            lines.append(f"{title}: and {left:,} more: {more}")
+        omitted = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
+        lines += [f"{title}: {detail}" for detail in details[: len(details) - omitted]]
+        if omitted:
+            lines.append(f"{title}: and {omitted:,} more: {more}")
     gathered = [] if every else [loss for loss in losses if is_gathered(loss)]
     if gathered:
-        *words, last = [
-            word for seen in GATHERED if any(loss.seen == seen for loss in gathered) for word in GATHERED[seen]
-        ]
-        about = f"{', '.join(words)} or {last}" if words else last
+        kinds = {loss.seen for loss in gathered}
+        about = joined([word for seen, words in GATHERED.items() if seen in kinds for word in words], "or")
         lines.append(f"note: {len(gathered):,} about {about}: {more}")
     return lines
 

@@ -234,8 +234,8 @@ def share(
     if len(sources) < 2:
         raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
     destinations = [folder / name for name in names_of_models(sources)]
-    if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
-        raise file_exists(found[0])
+    if not engine.overwrite and (existing := [path for path in destinations if os.path.lexists(path)]):
+        raise file_exists(existing[0])
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
     check_key(reading, *(model_file.codec for model_file in opened))
     with collector_paused():

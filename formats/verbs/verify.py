@@ -26,7 +26,7 @@ from formats.tensordata.sources.source import FileSpan, Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.report import fields_as_json
-from formats.verbs.steps.opening import models_in, read_model
+from formats.verbs.steps.opening import models_in, read_decoded
 from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, finding_of
 from formats.verbs.verifying.graphs import function_problems, name_problems
 from formats.verbs.verifying.nodes import FIRST_WITH_OPSETS, NodeCheck
@@ -59,12 +59,12 @@ class Verification:
 
     path: Path
     format: str | None  # missing if the format is not known
-    tensors: int
-    checksums: int
-    read_bytes: int  # of tensors and files, for the checksums
-    unchecked: int | None  # tensors whose data no checksum covers; missing if the data were not read
-    errors: tuple[Finding, ...]
-    notes: tuple[Finding, ...]
+    tensors: int = 0
+    checksums: int = 0
+    read_bytes: int = 0  # of tensors and files, for the checksums
+    unchecked: int | None = None  # tensors whose data no checksum covers; missing if the data were not read
+    errors: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -134,10 +134,10 @@ def verify(
     return result
 
 
-def _of_model(name: str | None, findings: Iterable[Finding], known: Collection[Finding]) -> Iterator[Finding]:
-    """The findings about one of several models, without those that are about the whole file and `known`."""
+def _of_model(name: str | None, findings: Iterable[Finding], earlier: Collection[Finding]) -> Iterator[Finding]:
+    """The findings about one of several models, without those that are about the whole file and came `earlier`."""
     for finding in findings:
-        if finding not in known:
+        if finding not in earlier:
             yield finding._replace(where=": ".join(filter(None, (name, finding.where))))
 
 
@@ -152,10 +152,10 @@ def _verify(
 ) -> Verification:
     """What is wrong with one model of the file, and with `data`, with all data in the file."""
     try:
-        codec, source, model = read_model(path, format, reading)
+        codec, source, model = read_decoded(path, format, reading)
     except FormatError as error:
         code = "V102" if isinstance(error, CryptError) else "V101"
-        return Verification(path, None, 0, 0, 0, None, (_of_error(code, error),), ())
+        return Verification(path, None, errors=(_of_error(code, error),))
     with collector_paused():
         tensors = list(walk.tensors(model))
         errors, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
@@ -176,21 +176,19 @@ def _verify(
         *_alignment(spans, len(tensors), set() if codec.is_mapped else own),
         *(() if absent else _gaps((span for _, _, span in spans), own, ArchiveLink.of(model))),
     ]
-    count = len(tensors)
-    checked = read_bytes = 0
-    unchecked = None
+    result = Verification(path, codec.name, len(tensors))
     if data and engine is not None:
         first = None if original is None else _original(original, reading).span()
         checksums = list(codec.checksums(source, model, first))
         covered = [checksum.source for checksum in checksums if checksum.source is not first]
-        unchecked = count - _covered(covered, [span for _, _, span in spans], count, own)
+        unchecked = len(tensors) - _covered(covered, [span for _, _, span in spans], len(tensors), own)
         del model, tensors, spans  # the checksums of many weights take as much memory, and need none of these
         failures, read_bytes = _check_data(checksums, engine)
         errors += failures
-        checked = len(checksums)
+        result = replace(result, checksums=len(checksums), read_bytes=read_bytes, unchecked=unchecked)
         if first is not None and all(checksum.source is not first for checksum in checksums):
             notes.append(finding_of("V106", "", f"the file has no checksum of {path_of(original)}"))
-    return Verification(path, codec.name, count, checked, read_bytes, unchecked, tuple(errors), tuple(notes))
+    return replace(result, errors=tuple(errors), notes=tuple(notes))
 
 
 def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:

@@ -350,7 +350,7 @@ def test_a_job_that_is_tried_again_replaces_only_its_own_result(
         destination.write_bytes(content)
     before = destination.read_bytes()
     begun = None if begun_ago is None else time.time() - begun_ago
-    result = jobs.run(jobs.JobTask(0, Job(source, destination), {}, begun=begun))
+    result = jobs.run_task(jobs.JobTask(0, Job(source, destination), {}, begun=begun))
     assert state == result.state
     assert 0 <= result.seconds < 60
     assert before == destination.read_bytes()

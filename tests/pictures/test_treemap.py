@@ -9,7 +9,7 @@ import pytest
 
 from formats.pictures import pages
 from formats.pictures.drawing import NARROW, WIDE, Drawing, fitting
-from formats.pictures.treemap import Box, Module, Tile, draw, squarified
+from formats.pictures.treemap import Box, Module, Tile, draw_tiles, squarified
 
 SVG = "{http://www.w3.org/2000/svg}"
 COLOURS = {"FLOAT": "#2f6f9f", "INT8": "#a1541a", "": "#66727a"}
@@ -18,7 +18,7 @@ COLOURS = {"FLOAT": "#2f6f9f", "INT8": "#a1541a", "": "#66727a"}
 def picture(tiles: list[Tile], width: int = WIDE) -> ET.Element:
     """Return the picture of some tiles, 500 pixels high."""
     drawing = Drawing(width)
-    draw(drawing, tiles, 500.0, COLOURS)
+    draw_tiles(drawing, tiles, 500.0, COLOURS)
     return ET.fromstring(drawing.svg())
 
 

@@ -85,7 +85,7 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
-    data_files = target.data_files(chosen.target)
+    data_files = target.data_files(chosen.writing)
     if not data_files.keeps_references:  # only a linked graph refers to an archive
         model = without_link(model)
     translates = is_translated(model, target)
@@ -116,7 +116,7 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         model, result = in_versions(model, chosen.runtime)
         edits += result.edits
         losses += result.losses
-    plan = target.plan(model, destination, chosen.target)
+    plan = target.plan(model, destination, chosen.writing)
     if runtime is not None:
         runtime.check_data_files(plan, data_files.alignment)
     return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits, translates)
@@ -161,11 +161,11 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
         if replacement.clean or replacement.backup:
             raise OptionError("`clean` and `backup` are for files of this system")
         execute(plan, engine)
-        return plan, Replaced()
+        return plan, Replaced()  # what was there before is not known, or is gone
     models = [file.path for file in plan.files[-plan.models :]]
     if not (replacement.clean or replacement.backup):
         return plan, execute_replacing(Work(plan), engine)
-    if replacement.backup and not engine.dry_run:
+    if replacement.backup and not engine.dry_run:  # a backup must be of one model, not of parts of two
         from formats.tensordata.replacing.publication import is_left
         from formats.verbs.repair import finish
 

@@ -140,8 +140,8 @@ def execute_replacing(
     """
     if not engine.dry_run:
         _finish_sharing(work, engine)
-    backup = _planned(work, old, used, goes) if old else _Backup()
-    moved = {renamed.old for renamed in backup.renamed}
+    backup = _planned_backup(work, old, used, goes) if old else _Backup()
+    moved = {renamed.old for renamed in backup.renamed}  # their old names go; the files stay, as backups
     left = [path for path in left if path not in moved]
     stays = [] if clean else [(path, BELONGED) for path in left]
     gone = [(path, File.open(path)) for path in left if clean and path.is_file()]
@@ -149,6 +149,7 @@ def execute_replacing(
     gone += _gone(work, backup, {*work.paths, *backup.places, *goes})
     _execute(work, backup, engine)
     note_written([*work.models, *backup.places])
+    # In a dry run, the old graphs are still there, and must not keep their data files.
     ignored = {*backup.places, *goes, *(work.paths if engine.dry_run else ())}
     others = _Others(folder, ignored, [path for path, _ in gone])  # another process may have written one meanwhile
     removed = []
@@ -228,7 +229,9 @@ def _copy(renamed: Renamed) -> FilePlan:
     return whole_file(renamed.path, renamed.file.span())
 
 
-def _planned(work: Work, old_models: Sequence[OldModel], used: Collection[Path], goes: Collection[Path]) -> _Backup:
+def _planned_backup(
+    work: Work, old_models: Sequence[OldModel], used: Collection[Path], goes: Collection[Path]
+) -> _Backup:
     """The backups of old models, which are in one folder.
 
     Raises: UnsupportedError if there can be none; FileExistsError if another model needs a file in its place.
@@ -276,15 +279,18 @@ def _planned(work: Work, old_models: Sequence[OldModel], used: Collection[Path],
             keep(old.path, old.file, place)
     needed = _needed(others, [folder / name for name in names.values()])
     needed |= {place.name for old, place in zip(old_models, places, strict=True) if _is_linked(old, place, others)}
-    for name in (*(place.name for place in places), *names.values()):
+    _check_names([*(place.name for place in places), *names.values()], old_models[0].path, written, needed)
+    return _Backup(tuple(places), tuple(graphs), tuple(renamed_files), tuple(copied))
+
+
+def _check_names(names: Sequence[str], model: Path, written: Collection[str], needed: Collection[str]) -> None:
+    """Raises an error if a file of a backup of the model has the name of a new one, or of one that a graph needs."""
+    for name in names:
         if name in written:
-            raise UnsupportedError(
-                f"{name} would be both a backup and a part of the new model", path=old_models[0].path
-            )
+            raise UnsupportedError(f"{name} would be both a backup and a part of the new model", path=model)
         if name in needed:
             reason = "another graph uses it, so it cannot become a part of the backup"
-            raise FileExistsError(errno.EEXIST, reason, str(folder / name))
-    return _Backup(tuple(places), tuple(graphs), tuple(renamed_files), tuple(copied))
+            raise FileExistsError(errno.EEXIST, reason, str(model.parent / name))
 
 
 def _is_model(location: str) -> bool:

@@ -79,16 +79,16 @@ class _TypeCheck:
         self._forms: dict[int, int] = {}
 
     def graph(
-        self, where: str, graph: Graph, part: CheckedPart, given: Sequence[TypeAndDims | None] | None, depth: int
+        self, where: str, graph: Graph, part: CheckedPart, input_types: Sequence[TypeAndDims | None] | None, depth: int
     ) -> list[TypeAndDims | None]:
-        """Check a graph, and return what is known of its outputs; `given` are the inputs of a graph in a node."""
+        """Check a graph, and return what is known of its outputs; `input_types` are the inputs of a graph in a node."""
         before: dict[str, TypeAndDims | None] = {}  # what the names of this graph meant around it
         types = self.types
-        is_inner = given is not None
+        is_inner = input_types is not None
         for index, value in enumerate(entries(graph, "input")):
             name, kind = value.name or "", _of_type(value.type)
-            if given is not None and index < len(given):
-                kind = self._input(f"{where}.input[{index}]", name, kind, given[index])
+            if input_types is not None and index < len(input_types):
+                kind = self._input(f"{where}.input[{index}]", name, kind, input_types[index])
             self._set(name, kind, before, is_inner)
         inputs = {value.name or "" for value in entries(graph, "input")}
         for index, tensor in enumerate(entries(graph, "initializer")):
@@ -144,12 +144,12 @@ class _TypeCheck:
         types = self.types
         for index, node in enumerate(nodes):  # there may be very many, and most are like others
             outputs = entries(node, "output")
-            given = tuple(map(types.get, entries(node, "input")))
+            inputs = tuple(map(types.get, entries(node, "input")))
             attributes = content(entries(node, "attribute"))
-            key = node.domain, node.op_type, attributes, given, len(outputs)
+            key = node.domain, node.op_type, attributes, inputs, len(outputs)
             made = part.made.get(key)
             if made is None:
-                made = self._made(where, index, node, part, given, depth)
+                made = self._made(where, index, node, part, inputs, depth)
                 if attributes is not None and not self._called(node):  # a call has an overload
                     part.made[key] = made
             if made.problems:
@@ -187,14 +187,16 @@ class _TypeCheck:
         dims = told.dims if kind.dims is None or told.dims is None else _merged(kind.dims, told.dims)
         return TypeAndDims(kind.type or told.type, kind.dims if dims is None else dims)
 
-    def _input(self, where: str, name: str, told: TypeAndDims | None, given: TypeAndDims | None) -> TypeAndDims | None:
+    def _input(
+        self, where: str, name: str, declared: TypeAndDims | None, kind: TypeAndDims | None
+    ) -> TypeAndDims | None:
         """What is known of an input of a graph in a node."""
-        if told is None or given is None:
-            return told or given
-        if _have_other_types(told, given):
-            detail = f"the input {name!r:.80} is declared as {told.type}, but the node gives it {given.type}"
+        if declared is None or kind is None:
+            return declared or kind
+        if _have_other_types(declared, kind):
+            detail = f"the input {name!r:.80} is declared as {declared.type}, but the node gives it {kind.type}"
             self.problems.append(("V514", where, detail))
-        return told
+        return declared
 
     def _default(self, where: str, name: str, kind: TypeAndDims, told: TypeAndDims | None) -> None:
         """Check an initialiser that is the default of an input."""
@@ -210,31 +212,37 @@ class _TypeCheck:
             )
 
     def _made(
-        self, where: str, index: int, node: Node, part: CheckedPart, given: tuple[TypeAndDims | None, ...], depth: int
+        self,
+        where: str,
+        index: int,
+        node: Node,
+        part: CheckedPart,
+        inputs: tuple[TypeAndDims | None, ...],
+        depth: int,
     ) -> Made:
         """What a node makes of its inputs."""
         domain, name = node.domain or ONNX, node.op_type or ""
         count = len(entries(node, "output"))
         nothing: list[TypeAndDims | None] = [None] * count
         if (called := self._called(node)) is not None:
-            return Made([*self._call(called, given, depth), *nothing][:count], ())
+            return Made([*self._call(called, inputs, depth), *nothing][:count], ())
         inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
         version = part.versions.get(domain)
         limit = newest(domain)
         row = None
         if version is not None and limit is not None and version <= limit:
             form = form_of(domain, name, version)
-            if form is not None and form.inputs is not None and form.inputs.least <= len(given) <= form.inputs.most:
+            if form is not None and form.inputs is not None and form.inputs.least <= len(inputs) <= form.inputs.most:
                 row = signature_of(domain, name, version)  # else another check has refused the node
-        problems = [] if row is None else _type_problems(f"{name} of version {version}", row, given)
+        problems = [] if row is None else _type_problems(f"{name} of version {version}", row, inputs)
         if inner:
-            return self._with_graphs(walk.inner_place(where, "node", index), node, inner, part, given, problems, depth)
+            return self._with_graphs(walk.inner_place(where, "node", index), node, inner, part, inputs, problems, depth)
         if row is None or version is None or problems:
             return Made(nothing, problems)
-        types = types_made(node, _texts(given), {}, part.versions)
+        types = types_made(node, _texts(inputs), {}, part.versions)
         dims: Sequence[Dims | None] = ()
         if domain == ONNX:
-            dims_given = [None if kind is None else kind.dims for kind in given]
+            dims_given = [None if kind is None else kind.dims for kind in inputs]
             if detail := dims_problem(node, version, dims_given):
                 problems = [("V521", "", detail)]
             else:
@@ -249,11 +257,11 @@ class _TypeCheck:
         return self._functions.get((node.domain or ONNX, node.op_type or "", node.overload or ""))
 
     def _call(
-        self, called: tuple[int, Function, CheckedPart], given: tuple[TypeAndDims | None, ...], depth: int
+        self, called: tuple[int, Function, CheckedPart], inputs: tuple[TypeAndDims | None, ...], depth: int
     ) -> list[TypeAndDims | None]:
         """What a call of a function makes; its nodes are checked for the first forms of its inputs."""
         index, function, part = called
-        key = (index, *given)
+        key = (index, *inputs)
         if (outputs := self._calls.get(key)) is not None:
             return outputs
         unknown: list[TypeAndDims | None] = [None] * len(function.output)
@@ -263,7 +271,7 @@ class _TypeCheck:
             return unknown
         around, self.types = (
             self.types,
-            {name: kind for name, kind in zip(function.input, given, strict=False) if kind is not None},
+            {name: kind for name, kind in zip(function.input, inputs, strict=False) if kind is not None},
         )
         declared = {value.name or "": kind for value in function.value_info if (kind := _of_type(value.type))}
         self._nodes(f"functions[{index}]", function.node, part, declared, None, depth + 1)
@@ -277,7 +285,7 @@ class _TypeCheck:
         node: Node,
         inner: Sequence[tuple[Attribute, Graph]],
         part: CheckedPart,
-        given: tuple[TypeAndDims | None, ...],
+        inputs: tuple[TypeAndDims | None, ...],
         problems: list[Problem],
         depth: int,
     ) -> Made:
@@ -287,14 +295,14 @@ class _TypeCheck:
         name = node.op_type if (node.domain or ONNX) == ONNX else ""
         wanted: Sequence[TypeAndDims | None] = ()
         if name == "Loop":
-            wanted = [TypeAndDims("tensor(int64)"), TypeAndDims("tensor(bool)"), *map(_without_dims, given[2:])]
+            wanted = [TypeAndDims("tensor(int64)"), TypeAndDims("tensor(bool)"), *map(_without_dims, inputs[2:])]
         elif name == "Scan" and part.versions.get(ONNX, 0) > 8:
-            wanted = [*map(_without_dims, given)]
+            wanted = [*map(_without_dims, inputs)]
         results: dict[str, list[str]] = {}
         for attribute, graph in inner:
             if name in ("If", "Loop", "Scan"):
                 version = part.versions.get(ONNX, 0)
-                problems += self._number_problems(name, attribute.name or "", graph, len(given), count, version)
+                problems += self._number_problems(name, attribute.name or "", graph, len(inputs), count, version)
             if entries(graph, "node") and depth < MAX_DEPTH:  # there may be very many graphs without nodes
                 place = walk.inner_place(walk.inner_place(where, "attribute", None, attribute), "g")
                 results[attribute.name or ""] = _texts(self.graph(place, graph, part, wanted, depth + 1))
@@ -306,13 +314,13 @@ class _TypeCheck:
                     detail = f"output {index} is {one} in one branch and {other} in the other"
                     problems.append(("V514", "", detail))
         elif name == "Loop":
-            for index, (kind, text) in enumerate(zip(given[2:], results.get("body", [])[1:], strict=False)):
+            for index, (kind, text) in enumerate(zip(inputs[2:], results.get("body", [])[1:], strict=False)):
                 if kind and kind.type and text and kind.type != text and not _holds(text, kind.type):
                     detail = f"the body makes value {index} of type {text}, but the loop begins with {kind.type}"
                     problems.append(("V514", "", detail))
         if problems:
             return Made(nothing, problems)
-        types = types_made(node, _texts(given), results, part.versions)[:count]
+        types = types_made(node, _texts(inputs), results, part.versions)[:count]
         return Made([*map(TypeAndDims, types), *nothing][:count], ())
 
     def _number_problems(
@@ -371,13 +379,13 @@ def _holds(text: str, outer: str) -> bool:
     return outer == f"optional({text})"
 
 
-def _type_problems(operator: str, row: Signature, given: Sequence[TypeAndDims | None]) -> list[Problem]:
+def _type_problems(operator: str, row: Signature, inputs: Sequence[TypeAndDims | None]) -> list[Problem]:
     """Which inputs have a type that the operator does not take."""
     problems: list[Problem] = []
     bound: dict[str, tuple[int, str]] = {}
     if not row.inputs:
         return problems
-    for index, kind in enumerate(given):
+    for index, kind in enumerate(inputs):
         if kind is None or not kind.type:
             continue
         formal = row.inputs[min(index, len(row.inputs) - 1)]  # the last one stands for all that are left
