@@ -91,7 +91,12 @@ def _model_lines(
         "outputs": [*_value_lines(seen.outputs)],
         "operators": [f"{counted(nodes, 'node')}{': ' * (nodes > 0)}{operators}"],
         "parameters": [f"{seen.parameters:,}"],
-        "alignment": [", ".join(_aligned(*entry) for entry in seen.alignments.items())],
+        "alignment": [
+            ", ".join(
+                f"{counted(tensors_at, 'tensor')} at multiples of {counted(alignment, 'byte')}"
+                for alignment, tensors_at in seen.alignments.items()
+            )
+        ],
     }
     for name, lines in facts.items():
         for title, line in zip(chain((name,), repeat("")), filter(None, lines), strict=False):
@@ -260,10 +265,6 @@ def _metadata(key: str, value: str) -> str:
 
 def _bytes_of_tensors(seen: Inspection) -> str:
     return f"{sum(entry.nbytes for entry in seen.tensors):,}"
-
-
-def _aligned(alignment: int, count: int) -> str:
-    return f"{counted(count, 'tensor')} at multiples of {counted(alignment, 'byte')}"
 
 
 def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:

@@ -174,15 +174,11 @@ def _of_onnxruntime() -> Collection[str]:
     return RELEASES.keys()
 
 
-def _runtimes() -> list[str]:
-    return [*_releases_by_runtime()]
-
-
 RUNTIME = Kind(
     "the name of a runtime, and a release after == if needed: rten, rten==0.27 or onnxruntime==1.18",
     lambda value: str(runtime_named(value)),
     "NAME[==RELEASE]",
-    values=_runtimes,
+    values=lambda: [*_releases_by_runtime()],
 )
 
 

@@ -75,7 +75,7 @@ def save(
     chosen = choose(target, options, in_one_file(keywords, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     planned = plan_of_any(model_of(model), target, destination, chosen)
-    return _write(planned, target, destination, chosen, conversion, started)
+    return _write(planned, target, chosen, conversion, started)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -165,7 +165,7 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: Mapping[s
     with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
         planned, of_source = _planned(path, destination, target, chosen, conversion, way)
     with located(path):
-        return _write(planned, target, destination, chosen, conversion, started, **of_source)
+        return _write(planned, target, chosen, conversion, started, **of_source)
 
 
 def _planned(
@@ -200,19 +200,13 @@ def _planned(
 
 
 def _write(
-    planned: Planned,
-    target: Codec,
-    destination: Path,
-    chosen: Choice,
-    conversion: ConversionOptions,
-    started: float,
-    **of_source: Any,
+    planned: Planned, target: Codec, chosen: Choice, conversion: ConversionOptions, started: float, **of_source: Any
 ) -> ConversionReport:
     """Write what is planned, and report it; `of_source` are fields of the report, if the model was read from a file."""
     plan, replaced = check_and_execute(planned.plan, target, chosen, conversion)
     return ConversionReport(
         **{"source": None, "source_format": None, **of_source},
-        destination=destination,
+        destination=plan.files[-1].path,
         target_format=target.name,
         files=written_files(plan.files),
         seconds=perf_counter() - started,

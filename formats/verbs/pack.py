@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from formats.keywords import PackKeywords
     from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
-    from formats.tensordata.plan import FilePlan, Loss
+    from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.steps.opening import Opened
 
@@ -372,7 +372,8 @@ def _write_files(
                 folders.enter_context(made_folders(place))
                 for first in range(0, len(folders_of[place]), OPEN_AT_ONCE):
                     some = folders_of[place][first : first + OPEN_AT_ONCE]
-                    plan = WritePlan(tuple(_file_of(place / name, entry, source) for name, entry in some))
+                    payloads = ((name, source.slice(entry.payload_offset, entry.nbytes)) for name, entry in some)
+                    plan = WritePlan(tuple(whole_file(place / name, payload) for name, payload in payloads))
                     execute(plan, EngineOptions(progress=progress and part_of(progress, written_bytes, nbytes)))
                     written += ((place, name) for name, _ in some)
                     written_bytes += plan.nbytes
@@ -410,8 +411,3 @@ def _by_folder(files: Iterable[tuple[str, Entry]], target: Path) -> dict[Path, l
         folder, _, own_name = name.rpartition("/")
         folders.setdefault(folder, []).append((own_name, entry))
     return {target.joinpath(*folder.split("/")): files for folder, files in folders.items()}
-
-
-def _file_of(path: Path, entry: Entry, source: Source) -> FilePlan:
-    """The file that an entry becomes."""
-    return whole_file(path, source.slice(entry.payload_offset, entry.nbytes))

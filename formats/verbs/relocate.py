@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -194,14 +194,16 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
             locks.enter_context(locked_together([path]))
             check_finished(path)
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
-        there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
-        listed = replace(opened.listed, files=tuple(there))
         _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
-        if not all_data:
-            listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
+        files = [file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data]
+        for number, file in enumerate(files if not all_data else ()):
+            if not file.stays and file.location and not is_named_after(file.path.name, path):
+                files[number] = file._replace(
+                    stays="it is not named after the model; `all_data=True` removes it anyway"
+                )
         opened.model.close()  # some systems do not remove a file that is open
-        removed, kept = _remove(listed.files, opened, dry_run), tuple(_kept(listed.files))
-        return Relocation(listed.path, None, removed=removed, kept=kept, dry_run=dry_run)
+        removed, kept = _remove(files, opened, dry_run), tuple(_kept(files))
+        return Relocation(path, None, removed=removed, kept=kept, dry_run=dry_run)
 
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
@@ -210,12 +212,6 @@ def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
         data = next(file.path.name for file in opened.listed.files if file.location)
         text = f"it cannot be read, so it may use {data}, as {opened.listed.path.name} does; {remedy}"
         raise TensorDataError(text, path=opened.unread)
-
-
-def _with_reason(file: OwnFile, model: Path) -> OwnFile:
-    if file.stays or not file.location or is_named_after(file.path.name, model):
-        return file
-    return file._replace(stays="it is not named after the model; `all_data=True` removes it anyway")
 
 
 def _opened(request: _Request) -> OpenedFiles:

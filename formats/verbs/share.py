@@ -152,7 +152,7 @@ class Sharing:
         """The report as strings, numbers, lists and dictionaries."""
         return {
             "models": [
-                {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}
+                {"source": str(source), "destination": str(model), "data_files": [*map(str, self.data_of(model))]}
                 for source, model in zip(self.sources, self.models, strict=True)
             ],
             **fields_as_json(self, "data_files source_nbytes nbytes shared_nbytes saved_nbytes"),
@@ -160,8 +160,9 @@ class Sharing:
             **fields_as_json(self, "files verdict losses dry_run unused backups removed"),
         }
 
-    def _names_of(self, model: Path) -> list[str]:
-        return [str(file.path) for file in self.data_files if model in file.models]
+    def data_of(self, model: Path) -> list[Path]:
+        """The data files that one of the models uses."""
+        return [file.path for file in self.data_files if model in file.models]
 
 
 def sharing_answer(
@@ -188,7 +189,7 @@ def sharing_answer(
 def _written(sharing: Sharing) -> Iterator[str]:
     would = "would write " * sharing.dry_run
     for source, model in zip(sharing.sources, sharing.models, strict=True):
-        data = [file.path.name for file in sharing.data_files if model in file.models]
+        data = (path.name for path in sharing.data_of(model))
         yield f"{would}{source} -> {' + '.join((str(model), *data))}"
 
 

@@ -171,14 +171,21 @@ def _verify(
         notes.append(finding_of("V111", "", detail))
     strange = islice(strange_files(path), MAX_STRANGE)
     notes += (finding_of(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
-    spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
+    all_spans = ((where, tensor, span_of(tensor)) for where, tensor in tensors)
+    spans = [
+        (where, tensor, span)
+        for where, tensor, span in all_spans
+        if span is not None and not isinstance(span.file, AbsentFile)
+    ]
     notes += [
         *_alignment(spans, len(tensors), set() if codec.is_mapped else own),
         *(() if absent else _gaps((span for _, _, span in spans), own, ArchiveLink.of(model))),
     ]
     result = Verification(path, codec.name, len(tensors))
     if data and engine is not None:
-        first = None if original is None else _original(original, reading).span()
+        first = None
+        if original is not None:
+            first = File.open(with_storage(path_of(original), reading.storage_options, reading.retries)).span()
         checksums = list(codec.checksums(source, model, first))
         covered = [checksum.source for checksum in checksums if checksum.source is not first]
         unchecked = len(tensors) - _covered(covered, [span for _, _, span in spans], len(tensors), own)
@@ -197,15 +204,6 @@ def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
         yield finding_of("V104", str(file.path), file.reason)
     if len(files) > MAX_FINDINGS:
         yield finding_of("V104", "", f"{len(files) - MAX_FINDINGS:,} more data files are missing")
-
-
-def _is_absent(source: Source) -> bool:
-    return any(isinstance(file, AbsentFile) for file in source.files())
-
-
-def _original(path: AnySource, options: ReadOptions) -> File:
-    """The file that a model was made from."""
-    return File.open(with_storage(path_of(path), options.storage_options, options.retries))
 
 
 def _first(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -38,6 +38,10 @@ class TypeAndDims(NamedTuple):
     dims: Dims | None = None
 
 
+if TYPE_CHECKING:
+    Inputs = tuple[TypeAndDims | None, ...]  # of a node; `None` for one that is not known
+
+
 class Made(NamedTuple):
     """What a node makes, and what is wrong with it, as (code, place in the node, detail)."""
 
@@ -211,15 +215,7 @@ class _TypeCheck:
                 ("V509", where, f"the initialiser {name!r:.80} has dims {dims[0]}, but the input {dims[1]}")
             )
 
-    def _made(
-        self,
-        where: str,
-        index: int,
-        node: Node,
-        part: CheckedPart,
-        inputs: tuple[TypeAndDims | None, ...],
-        depth: int,
-    ) -> Made:
+    def _made(self, where: str, index: int, node: Node, part: CheckedPart, inputs: Inputs, depth: int) -> Made:
         """What a node makes of its inputs."""
         domain, name = node.domain or ONNX, node.op_type or ""
         count = len(entries(node, "output"))
@@ -256,9 +252,7 @@ class _TypeCheck:
             return None
         return self._functions.get((node.domain or ONNX, node.op_type or "", node.overload or ""))
 
-    def _call(
-        self, called: tuple[int, Function, CheckedPart], inputs: tuple[TypeAndDims | None, ...], depth: int
-    ) -> list[TypeAndDims | None]:
+    def _call(self, called: tuple[int, Function, CheckedPart], inputs: Inputs, depth: int) -> list[TypeAndDims | None]:
         """What a call of a function makes; its nodes are checked for the first forms of its inputs."""
         index, function, part = called
         key = (index, *inputs)
@@ -285,7 +279,7 @@ class _TypeCheck:
         node: Node,
         inner: Sequence[tuple[Attribute, Graph]],
         part: CheckedPart,
-        inputs: tuple[TypeAndDims | None, ...],
+        inputs: Inputs,
         problems: list[Problem],
         depth: int,
     ) -> Made:
