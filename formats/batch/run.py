@@ -333,11 +333,7 @@ def _outcomes(
             outcome: JobResult | BaseException
             try:
                 outcome = future.result()
-            except (
-                Exception,
-                CancelledError,
-                SystemExit,
-            ) as error:  # of the worker: `run_task` returns the errors of jobs
+            except (Exception, CancelledError, SystemExit) as error:  # of the worker; a job returns its error
                 outcome = error
             yield task, outcome
     finally:

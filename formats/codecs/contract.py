@@ -265,7 +265,7 @@ class Codec(ABC):
     encrypted: bool = False  # a file is read with `ReadOptions.key`; one with the extension must be encrypted
     is_archive: bool = False  # a file may hold several models, which `bundle` names
     is_mapped: bool = False  # programs use the weights in place, so `verify` notes those that are not aligned
-    is_text: bool = False  # most files with its extensions are no models, so a folder's models are others
+    is_text: bool = False  # most files with its extensions are no models, so none in a folder is taken for one
     has_scattered_weights: bool = False  # they lie between parts of the graph, so who needs all reads the whole file
     metadata_keys: tuple[str, ...] | None = None  # the only keys that the format's metadata can have
 

@@ -125,7 +125,7 @@ def _numbers(operator: str, word: str, names: Sequence[str], wanted: Parameters)
     """What is wrong with the number of inputs or outputs, or with omitted ones."""
     if not wanted.least <= len(names) <= wanted.most:
         plural = "" if wanted.most == wanted.least == 1 else "s"
-        yield "V406", "", f"{operator} has {len(names)} {word}s, but needs {wanted} {word}{plural}"
+        yield "V406", "", f"{operator} has {counted(len(names), word)}, but needs {wanted} {word}{plural}"
     for index, (name, letter) in enumerate(zip(names, wanted.letters, strict=False)):
         if not name and letter == "S":
             yield "V407", f"{word}[{index}]", f"{operator} cannot omit its {word} {index}"
