@@ -241,14 +241,7 @@ def share(
     check_key(reading, *(model_file.codec for model_file in opened))
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
-    sizes = {  # before a source is replaced; some have the same data file
-        os.path.realpath(file): file.stat().st_size
-        for model_file, path in zip(opened, sources, strict=True)
-        for file in model_file.files(path)
-    }
-    plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
-    if engine.overwrite and folder.is_dir():
-        plan = plan._replace(losses=(*plan.losses, *left_behind(plan, lookup.model_extensions())))
+    source_nbytes = _nbytes_of(opened, sources)  # before one of them is replaced
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
     with nullcontext() if engine.dry_run else made_folders(folder):
@@ -259,7 +252,7 @@ def share(
         sources=tuple(sources),
         models=tuple(destinations),
         data_files=tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in data_files),
-        source_nbytes=sum(sizes.values()),
+        source_nbytes=source_nbytes,
         seconds=perf_counter() - started,
         files=written_files(plan.files),
         verdict=verdict_of_models(plan.losses, is_translated=translates),
@@ -268,6 +261,12 @@ def share(
         backups=replaced.backups,
         removed=replaced.removed,
     )
+
+
+def _nbytes_of(opened: Sequence[Opened], sources: Sequence[Path]) -> int:
+    """The size of all files of the models; some have the same data file."""
+    files = (file for model_file, path in zip(opened, sources, strict=True) for file in model_file.files(path))
+    return sum({os.path.realpath(file): file.stat().st_size for file in files}.values())
 
 
 def names_of_models(sources: Sequence[Path]) -> list[str]:
@@ -339,7 +338,9 @@ def _plan(
     placed.sort(key=lambda model: model.destination.name)
     plan = plan_files(placed, outside, losses)
     allowed = (model_file.permissions(encrypts=False) for model_file in opened)
-    plan = plan._replace(permissions=common_permissions(allowed))
+    of_others = check_shared_data(plan, overwrite=False)
+    stays = left_behind(plan, lookup.model_extensions()) if engine.overwrite and destinations[0].parent.is_dir() else ()
+    plan = plan._replace(permissions=common_permissions(allowed), losses=(*plan.losses, *of_others, *stays))
     return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
 
 
