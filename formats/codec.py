@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         Change,
         Checksum,
         Codec,
-        DataFiles,
+        DataFileOptions,
         Match,
         ReadOptions,
         Region,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # The modules that define the names.
 _MODULES = {
     "formats.codecs.contract": (
-        *("HEAD_BYTES", "READ_DEFAULTS", "Bundle", "Change", "Checksum", "Codec", "DataFiles", "Match"),
+        *("HEAD_BYTES", "READ_DEFAULTS", "Bundle", "Change", "Checksum", "Codec", "DataFileOptions", "Match"),
         *("ReadOptions", "Region", "Runnable", "Runtime"),
     ),
     "formats.tensordata.plan": (
@@ -81,7 +81,7 @@ __all__ = [
     "Checksum",
     "Codec",
     "Concat",
-    "DataFiles",
+    "DataFileOptions",
     "DataType",
     "Digest",
     "File",

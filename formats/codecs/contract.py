@@ -178,7 +178,7 @@ class Bundle(NamedTuple):
         return " and ".join(parts)
 
 
-class DataFiles(NamedTuple):
+class DataFileOptions(NamedTuple):
     """What the options for writing say about files of external data; a format without such files has the defaults."""
 
     name: str | None = None  # of the one file, if the caller chose it
@@ -304,9 +304,9 @@ class Codec(ABC):
         """The file of a model whose data files are already where its references say."""
         return self.plan(model, destination, self.options()).files[-1]
 
-    def data_files(self, options: Any) -> DataFiles:
+    def data_files(self, options: Any) -> DataFileOptions:
         """What the options for writing say about files of external data."""
-        return DataFiles()
+        return DataFileOptions()
 
     def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """The keywords for writing; if they do not say where the weights are, one puts them into the model file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from formats.codecs.contract import READ_DEFAULTS, Codec, DataFiles, Match
+from formats.codecs.contract import READ_DEFAULTS, Codec, DataFileOptions, Match
 from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ class OnnxCodec(Codec):
         writes, nbytes = lay_out(encode(model))
         return FilePlan(destination, nbytes, tuple(writes))
 
-    def data_files(self, options: OnnxOptions) -> DataFiles:
+    def data_files(self, options: OnnxOptions) -> DataFileOptions:
         """Their name and alignment, and whether there are none because the graph is linked to an archive."""
         name = options.external_data if isinstance(options.external_data, str) else None
-        return DataFiles(name, options.aligned_to, in_archive=options.link)
+        return DataFileOptions(name, options.aligned_to, in_archive=options.link)
 
     def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """The keywords with `external_data=False`, unless they say something else, or the graph is linked."""
@@ -165,9 +165,9 @@ class TextCodec(Codec):
 
         return textfile.plan_model(model, destination, options, textproto.to_text)
 
-    def data_files(self, options: TextOptions) -> DataFiles:
+    def data_files(self, options: TextOptions) -> DataFileOptions:
         """References stay as they are, unless all weights are in the text."""
-        return DataFiles(keeps_references=options.external_data is None)
+        return DataFileOptions(keeps_references=options.external_data is None)
 
     def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """The keywords with `external_data=False`, unless they say something else."""

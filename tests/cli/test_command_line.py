@@ -16,7 +16,7 @@ from formats.cli.command_line import Request, Verb, flags_of
 from formats.cli.typer_commands import understood
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
-from formats.codecs.contract import DataFiles
+from formats.codecs.contract import DataFileOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, Flag, Row, count, option, rows_of, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
@@ -184,7 +184,7 @@ def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
         return WritePlan((FilePlan(destination, 2, (PlacedWrite(0, Literal(b"ok")),)),))
 
     facts = {"name": "theirs", "title": "Theirs", "extensions": (".thx",), "options": options}
-    codec = changed(lookup.built_in()[0], **facts, plan=plan, data_files=lambda options: DataFiles())
+    codec = changed(lookup.built_in()[0], **facts, plan=plan, data_files=lambda options: DataFileOptions())
     codecs = (*lookup.built_in(), codec)
     monkeypatch.setattr(lookup, "codecs", lambda: codecs)
     yield [seen, options]

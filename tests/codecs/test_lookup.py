@@ -11,7 +11,7 @@ import pytest
 import formats
 import formats.testing
 from formats.codecs import lookup
-from formats.codecs.contract import Codec, DataFiles, Match, Runnable, Runtime
+from formats.codecs.contract import Codec, DataFileOptions, Match, Runnable, Runtime
 from formats.errors import OptionError, UnknownFormatError, UnsupportedError
 from formats.ir.model import Model, OperatorSetId
 from formats.onnxpb.options import OnnxOptions
@@ -210,7 +210,7 @@ def test_a_codec_says_what_every_conversion_asks(offered: Callable[..., None], t
         name="mine",
         extensions=(".mine",),
         with_original=with_original,
-        data_files=lambda options: DataFiles("weights", in_archive=not options.external_data),
+        data_files=lambda options: DataFileOptions("weights", in_archive=not options.external_data),
         in_one_file=lambda keywords: {**keywords, "external_data": False},
     )
     offered(entry("mine", linked))
