@@ -11,7 +11,8 @@ from typing import Any
 # The names of each module. `python schemas/generate.py` writes `codec.pyi` from this, for type checkers.
 _NAMES = {
     "codecs.contract": (
-        "HEAD_BYTES READ_DEFAULTS Bundle Change Checksum Codec Match ReadOptions Region Runnable Runtime"
+        "HEAD_BYTES READ_DEFAULTS Bundle Change Checksum Codec DataFileOptions Match ReadOptions "
+        "Region Runnable Runtime"
     ),
     "tensordata.plan": "SMALL_BYTES Align Digest FilePlan LateWrite Loss PlacedWrite Segment WritePlan lay_out",
     "tensordata.sources.source": "Concat FileSpan Literal Source Transformed",

@@ -39,11 +39,9 @@ class OnlyReadKeywords(TypedDict, total=False):
     """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
 
 
-class OnlyWriteKeywords(TypedDict, total=False):
-    """The other options of writing: of the engine, of a runtime, and of the format."""
+class EngineKeywords(TypedDict, total=False):
+    """The options of the engine, besides those for stores."""
 
-    metadata: Mapping[str, str] | None
-    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     threads: int
     """threads=N: Use N threads; 0, the default, chooses a suitable number."""
     chunk_bytes: int | str
@@ -60,12 +58,22 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """fsync=True: Force files to disk; by default only files that replace others."""
     progress: Callable[[int, int], None] | None
     """progress: A function that is called from time to time with the bytes done and the bytes to do."""
+
+
+class ReplacementKeywords(TypedDict, total=False):
+    """What becomes of a model that is replaced."""
+
     clean: bool
     """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
     backup: bool
     """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
-    pin: Mapping[str, str] | None
-    """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
+
+
+class OnlyWriteKeywords(TypedDict, total=False):
+    """The other options of writing: metadata, and those of a runtime and of the format."""
+
+    metadata: Mapping[str, str] | None
+    """metadata: Texts of the metadata, such as {'license': 'MIT'}; an empty one removes the key."""
     runtime: str | None
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
@@ -125,11 +133,11 @@ class RaiseKeywords(TypedDict, total=False):
     """pin: Give inputs or outputs types by name that .rten files lack, such as {'input_ids': 'int64'}."""
 
 
-class WriteKeywords(OnlyWriteKeywords, AccessKeywords, total=False):
+class WriteKeywords(OnlyWriteKeywords, RaiseKeywords, EngineKeywords, ReplacementKeywords, AccessKeywords, total=False):
     """The options of `formats.save`."""
 
 
-class ConvertKeywords(OnlyReadKeywords, OnlyWriteKeywords, AccessKeywords, total=False):
+class ConvertKeywords(OnlyReadKeywords, WriteKeywords, total=False):
     """The options of `formats.convert` and `formats.convert_many`: their own, those of `load`, and those of `save`."""
 
     from_format: str | None
@@ -178,7 +186,7 @@ class MergeKeywords(ConvertKeywords, total=False):
     """prefix=PREFIX: Begin all names of B with PREFIX; by default, names that meet get a number."""
 
 
-class ShareKeywords(ReadKeywords, total=False):
+class ShareKeywords(ReadKeywords, EngineKeywords, ReplacementKeywords, total=False):
     """The options of `formats.share`, and those of `load`."""
 
     external_data: str
@@ -187,29 +195,9 @@ class ShareKeywords(ReadKeywords, total=False):
     """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
     alignment: int | str
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 4K by default."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""
 
 
-class PackKeywords(ReadKeywords, total=False):
+class PackKeywords(ReadKeywords, EngineKeywords, total=False):
     """The options of `formats.pack`, and those of `load`."""
 
     default: str | None
@@ -218,25 +206,9 @@ class PackKeywords(ReadKeywords, total=False):
     """size_threshold=SIZE: Move tensors of at least SIZE out of the graph; 1K by default."""
     alignment: int | str
     """alignment=SIZE: Put each of these tensors at a multiple of SIZE; 64 by default."""
-    threads: int
-    """threads=N: Use N threads; 0, the default, chooses a suitable number."""
-    chunk_bytes: int | str
-    """chunk_bytes: The number of bytes that a thread moves at a time. Default: 1048576."""
-    in_flight_bytes: int | str
-    """in_flight_bytes: The maximum number of bytes in memory at a time, for all threads. Default: 268435456."""
-    overwrite: bool
-    """overwrite=True: Replace files that exist."""
-    parents: bool
-    """parents=True: Make missing parent folders."""
-    dry_run: bool
-    """dry_run=True: Change nothing; say what would be done."""
-    fsync: bool | None
-    """fsync=True: Force files to disk; by default only files that replace others."""
-    progress: Callable[[int, int], None] | None
-    """progress: A function that is called from time to time with the bytes done and the bytes to do."""
 
 
-class PlaceKeywords(TypedDict, total=False):
+class RelocationKeywords(ReplacementKeywords, total=False):
     """The options of `formats.cp` and `formats.mv`."""
 
     overwrite: bool
@@ -249,7 +221,3 @@ class PlaceKeywords(TypedDict, total=False):
     """fsync=True: Force files to disk; by default only files that replace others."""
     progress: Callable[[int, int], None] | None
     """progress: A function that is called from time to time with the bytes done and the bytes to do."""
-    clean: bool
-    """clean=True: Remove data files of a replaced model that nothing else in its folder uses."""
-    backup: bool
-    """backup=True: Keep a replaced model.onnx, with its data files, as model.bak.onnx."""

@@ -23,7 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import OptionError
-from formats.words import SIZE_EXAMPLES, parse_size
+from formats.words import SIZE_EXAMPLES, joined, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -185,11 +185,11 @@ def settle(options: Any) -> None:
     for row in rows:
         if row.implies and getattr(options, row.name) != row.default:
             name, implied = row.implies
-            value_now = getattr(options, name)
-            if value_now is defaults[name]:
+            other = getattr(options, name)
+            if other is defaults[name]:
                 object.__setattr__(options, name, implied)
-            elif value_now is False:
-                raise OptionError(f"`{row.name}` and `{name}={value_now}` exclude each other")
+            elif other is False:
+                raise OptionError(f"`{row.name}` and `{name}={other}` exclude each other")
 
 
 def checked(row: OptionRow, value: Any) -> Any:
@@ -216,7 +216,7 @@ def bad_value(name: str, kind: OptionKind, value: Any) -> OptionError:
 def make_options(
     options: type[T], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
 ) -> T:
-    """The options that `keywords` have by name, and those that they imply.
+    """The options that keywords give, and those that they imply.
 
     Raises: OptionError for an unknown name or an invalid value. `of` says whose options these are, and `by` is the
     function that was called, whose own keywords are possible, too.
@@ -228,7 +228,7 @@ def make_options(
 def make_each_options(
     kinds: Sequence[type], keywords: Mapping[str, Any], *, of: str = "", by: Callable[..., Any] | None = None
 ) -> list[Any]:
-    """The options of each class that `keywords` have by name, and those that they imply.
+    """The options of each class that keywords give, and those that they imply.
 
     Raises: as `make_options` does.
     """
@@ -237,7 +237,7 @@ def make_each_options(
 
 
 def make_own_options(options: type[T], keywords: Mapping[str, Any]) -> T:
-    """The options of a class among those of several classes that `keywords` have by name.
+    """The options of a class among keywords that may be those of other classes, too.
 
     Raises: OptionError for an invalid value.
     """
@@ -245,32 +245,30 @@ def make_own_options(options: type[T], keywords: Mapping[str, Any]) -> T:
 
 
 def check_names(
-    keywords: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
+    names: Iterable[str], kinds: Sequence[type], of: str = "", by: Callable[..., Any] | None = None
 ) -> None:
     """Raises OptionError if none of the classes has a given name: with the nearest one, or that of a flag."""
-    option_names = set().union(*map(names_of, kinds))
-    if unknown := [name for name in keywords if name not in option_names]:
+    possible = set().union(*map(names_of, kinds))
+    if unknown := [name for name in names if name not in possible]:
         own = set(by.__kwdefaults__ or ()) if by is not None else set()
         flags = {word: keyword for kind in kinds for row in option_rows(kind) for word, keyword in _words(row)}
-        raise _unknown_options(unknown, option_names | own, of, flags)
+        raise _unknown_options(unknown, possible | own, of, flags)
 
 
-def _unknown_options(
-    names: Sequence[str], option_names: Iterable[str], of: str, flags: Mapping[str, str]
-) -> OptionError:
+def _unknown_options(names: Sequence[str], possible: Iterable[str], of: str, flags: Mapping[str, str]) -> OptionError:
     """The error for options that do not exist; `flags` has the keywords for the words of the command line."""
     from difflib import get_close_matches  # only errors need it
 
-    option_names = sorted(option_names)
-    listed = " and ".join(f"`{name}`" for name in names)
+    possible = sorted(possible)
+    listed = joined([f"`{name}`" for name in names])
     keyword = flags.get(names[0]) or next(
-        (name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in option_names), None
+        (name for name in FORMAT_KEYWORDS.get(names[0], ()) if name in possible), None
     )
     if keyword is not None:
         return OptionError(f"there is no option {listed}{of}; did you mean `{keyword}`?")
-    if close := get_close_matches(names[0], option_names, 1):
+    if close := get_close_matches(names[0], possible, 1):
         return OptionError(f"there is no option {listed}{of}; did you mean `{close[0]}`?")
-    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in option_names)}")
+    return OptionError(f"there is no option {listed}{of}; there are {', '.join(f'`{name}`' for name in possible)}")
 
 
 def _words(row: OptionRow) -> Iterator[tuple[str, str]]:
@@ -356,10 +354,10 @@ def choice(*values: int | str) -> OptionKind:
         return value
 
     numbers = all(isinstance(value, int) for value in values)
-    *others, last = map(str, values)
-    words = f"{', '.join(others)} or {last}" if others else last
     from_text = decimal if numbers else str
-    return OptionKind(words, check, "|".join(map(str, values)), from_text, values=lambda: values)
+    return OptionKind(
+        joined([*map(str, values)], "or"), check, "|".join(map(str, values)), from_text, values=lambda: values
+    )
 
 
 def _truth(value: Any) -> bool:

@@ -20,7 +20,7 @@ from formats.options import option_rows
 from formats.tensordata.engine import EngineOptions
 from formats.verbs.choices import ConversionOptions, MetadataOptions, RaisingOptions, ReplacementOptions, RuntimeOptions
 from formats.verbs.pack import PackingOptions
-from formats.verbs.relocate import PlaceOptions
+from formats.verbs.relocate import RelocationOptions
 from formats.verbs.share import ShareOptions
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def option_classes(codecs: Iterable[Codec]) -> dict[str, tuple[type, ...]]:
         "MergeKeywords": (MergeOptions, *converting),
         "ShareKeywords": (ShareOptions, ReadOptions, EngineOptions, ReplacementOptions),
         "PackKeywords": (PackingOptions, ReadOptions, EngineOptions),
-        "PlaceKeywords": (PlaceOptions, ReplacementOptions),
+        "RelocationKeywords": (RelocationOptions, ReplacementOptions),
     }
 
 

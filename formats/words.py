@@ -55,12 +55,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def joined(names: Sequence[str], last: str = "and") -> str:
+    """All names: "a", "a and b", "a, b and c"; `last` is the word before the last one."""
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -> str:
     """The first names, at most `most`, and the number of the others: "a, b and 3 more"; `noun` says of what."""
     omitted = len(names) - most
     if omitted <= 0:
         return joint.join(names)
-    more = f"{omitted:,} more{noun and ' '}{noun}{'s' * bool(noun and omitted > 1)}"
+    more = counted(omitted, f"more {noun}") if noun else f"{omitted:,} more"
     return f"{joint.join(names[:most])}{'' if joint == ', ' else joint.rstrip()} and {more}"
 
 

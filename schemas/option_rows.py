@@ -18,6 +18,7 @@ from formats.codecs.contract import ReadOptions
 from formats.options import names_of, option_rows
 from formats.signatures import WIDTH, lines_by_option, option_classes
 from formats.tensordata.engine import EngineOptions
+from formats.verbs.choices import RaisingOptions, ReplacementOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,34 +46,50 @@ class Keywords(NamedTuple):
     bases: tuple[str, ...] = ()
 
 
-READ, WRITTEN = (
-    {row.name for each in OPTIONS[name] for row in option_rows(each)} for name in ("ReadKeywords", "WriteKeywords")
-)
-PARTS = {  # of those that read and those that write
+def _names_in(*classes: type) -> set[str]:
+    return {row.name for each in classes for row in option_rows(each)}
+
+
+READ, WRITTEN = _names_in(*OPTIONS["ReadKeywords"]), _names_in(*OPTIONS["WriteKeywords"])
+ENGINE, REPLACEMENT = _names_in(EngineOptions) - READ, _names_in(ReplacementOptions)
+# The parts of classes, since a keyword must not come from two bases: where the options are from, and their names.
+PARTS = {
     "AccessKeywords": ("WriteKeywords", READ & WRITTEN),
     "OnlyReadKeywords": ("ReadKeywords", READ - WRITTEN),
-    "OnlyWriteKeywords": ("WriteKeywords", WRITTEN - READ),
+    "EngineKeywords": ("WriteKeywords", ENGINE),
+    "ReplacementKeywords": ("WriteKeywords", REPLACEMENT),
+    "OnlyWriteKeywords": ("WriteKeywords", WRITTEN - READ - ENGINE - REPLACEMENT - _names_in(RaisingOptions)),
 }
 KEYWORDS = (
     Keywords("AccessKeywords", "The options of reading and of writing: the key, and requests to stores."),
     Keywords("OnlyReadKeywords", "The other options of reading."),
-    Keywords("OnlyWriteKeywords", "The other options of writing: of the engine, of a runtime, and of the format."),
+    Keywords("EngineKeywords", "The options of the engine, besides those for stores."),
+    Keywords("ReplacementKeywords", "What becomes of a model that is replaced."),
+    Keywords("OnlyWriteKeywords", "The other options of writing: metadata, and those of a runtime and of the format."),
     Keywords(
         "ReadKeywords", "The options of `formats.load` and of all that reads.", ("OnlyReadKeywords", "AccessKeywords")
     ),
     Keywords("RaiseKeywords", "The options of `formats.raise_model`."),
-    Keywords("WriteKeywords", "The options of `formats.save`.", ("OnlyWriteKeywords", "AccessKeywords")),
+    Keywords(
+        "WriteKeywords",
+        "The options of `formats.save`.",
+        ("OnlyWriteKeywords", "RaiseKeywords", "EngineKeywords", "ReplacementKeywords", "AccessKeywords"),
+    ),
     Keywords(
         "ConvertKeywords",
         "The options of `formats.convert` and `formats.convert_many`: their own, those of `load`, and those of `save`.",
-        ("OnlyReadKeywords", "OnlyWriteKeywords", "AccessKeywords"),
+        ("OnlyReadKeywords", "WriteKeywords"),
     ),
     Keywords("EditKeywords", "The options of `formats.edit`: its own, and those of `convert`.", ("ConvertKeywords",)),
     Keywords("ExtractKeywords", "The options of `formats.extract`, and those of `convert`.", ("ConvertKeywords",)),
     Keywords("MergeKeywords", "The options of `formats.merge`, and those of `convert`.", ("ConvertKeywords",)),
-    Keywords("ShareKeywords", "The options of `formats.share`, and those of `load`.", ("ReadKeywords",)),
-    Keywords("PackKeywords", "The options of `formats.pack`, and those of `load`.", ("ReadKeywords",)),
-    Keywords("PlaceKeywords", "The options of `formats.cp` and `formats.mv`."),
+    Keywords(
+        "ShareKeywords",
+        "The options of `formats.share`, and those of `load`.",
+        ("ReadKeywords", "EngineKeywords", "ReplacementKeywords"),
+    ),
+    Keywords("PackKeywords", "The options of `formats.pack`, and those of `load`.", ("ReadKeywords", "EngineKeywords")),
+    Keywords("RelocationKeywords", "The options of `formats.cp` and `formats.mv`.", ("ReplacementKeywords",)),
 )
 REFERENCE = """\
 # Commands and options
@@ -170,7 +187,7 @@ def _names(keywords: str) -> set[str]:
     """The options of a class of keywords, with those that it inherits."""
     if keywords in PARTS:
         return PARTS[keywords][1]
-    return {row.name for each in OPTIONS[keywords] for row in option_rows(each)}
+    return _names_in(*OPTIONS[keywords])
 
 
 def _type(row: OptionRow, annotation: str) -> list[str]:

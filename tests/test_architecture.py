@@ -235,6 +235,19 @@ def test_a_codec_reads_and_plans_and_all_else_has_a_default() -> None:
     assert not [name for name in names - {"onnx"} if re.search(rf"\b{name}\b", own, re.IGNORECASE)]
 
 
+def test_general_steps_ask_codecs_and_name_no_format() -> None:
+    """What is done for every format compares no name of a format, and looks for no option of one format by its name."""
+    formats = {codec.name for codec in lookup.built_in()}
+    options = {field.name for codec in lookup.built_in() for field in dataclasses.fields(codec.options)}
+    for path in (path for path in MODULES if room_of(dotted(path))[1] in ("verbs", "cli", "batch", "codecs.lookup")):
+        for node in ast.walk(tree(path)):
+            texts = {each.value for each in ast.iter_child_nodes(node) if isinstance(each, ast.Constant)}
+            if isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("codec.name"):
+                assert not texts & formats, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("getattr", "by_name")):
+                assert not texts & (formats | options), f"{path}:{node.lineno}"
+
+
 def test_only_the_engine_writes_and_starts_threads() -> None:
     """Files of models are written, and threads started, only in the room of the engine, which knows no format."""
     writing = re.compile(r"os\.O_(?:WRONLY|RDWR|CREAT)|open\([^)]*\"(?:[wax]b?|rb?\+)\"|\.write_bytes\(|os\.pwrite\(")

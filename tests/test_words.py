@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 import formats
 from formats.options import size
-from formats.words import SIZE_UNITS, in_units, listed, nearest, parse_size
+from formats.words import SIZE_UNITS, counted, in_units, joined, listed, nearest, parse_size
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,17 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 def test_what_is_left_out_is_counted(count: int, options: dict[str, str], text: str) -> None:
     """A list has its first names, and the number of all others."""
     assert listed([f"x{number}" for number in range(count)], 3, **options) == text
+
+
+def test_nouns_follow_their_numbers() -> None:
+    """A counted noun is singular after 1 only, and numbers have commas."""
+    assert ["0 places", "1 place", "1,000 places"] == [counted(number, "place") for number in (0, 1, 1000)]
+
+
+def test_names_are_joined() -> None:
+    """Commas are between all names but the last two."""
+    assert ["", "a", "a and b", "a, b and c"] == [joined("abc"[:count]) for count in range(4)]
+    assert "a or b" == joined(["a", "b"], "or")
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.replacing.publication import temporary_folder
 from formats.verbs import convert
 from formats.verbs.arguments import path_of
+from formats.verbs.report import error_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,11 +73,11 @@ class JobResult:
             "state": self.state,
             "seconds": round(self.seconds, 6),
             "report": None if self.report is None else self.report.to_json(),
-            "error": None if self.error is None else manifest.error_to_json(self.error),
+            "error": None if self.error is None else error_as_json(self.error),
         }
 
 
-class Task(NamedTuple):
+class JobTask(NamedTuple):
     """A job with its keywords, and with the record of a manifest, if there is one.
 
     `fingerprint` has the other things, besides the source, that change the written bytes; it needs a manifest.
@@ -106,7 +107,7 @@ def job_of(argument: Job | tuple[str | os.PathLike[str], str | os.PathLike[str]]
     return job
 
 
-def run(task: Task) -> JobResult:
+def run_task(task: JobTask) -> JobResult:
     """The result of doing a task in this process; an error is part of it."""
     started = perf_counter()
     try:
@@ -120,22 +121,22 @@ def run(task: Task) -> JobResult:
         return failed(task, error, perf_counter() - started)
 
 
-def run_elsewhere(task: Task, folder: str) -> JobResult:
+def run_elsewhere(task: JobTask, folder: str) -> JobResult:
     """The result of doing a task on a machine that an executor chose, with the name of the machine.
 
     Relative paths of the job start from `folder`, the caller's; the result contains the job as it was given.
     """
     job = task.job
     if os.getcwd() == folder:  # noqa: PTH109 - a text
-        return replace(run(task), host=platform.node())
+        return replace(run_task(task), host=platform.node())
     source, destination = (path if is_address(path) else folder / path for path in (job.source, job.destination))
-    result = run(task._replace(job=replace(job, source=source, destination=destination)))
+    result = run_task(task._replace(job=replace(job, source=source, destination=destination)))
     record = result.record and result.record.about(job.source, job.destination)
     report = result.report and replace(result.report, source=job.source, destination=job.destination)
     return replace(result, job=job, host=platform.node(), record=record, report=report)
 
 
-def seen_from_here(task: Task, result: JobResult) -> JobResult:
+def seen_from_here(task: JobTask, result: JobResult) -> JobResult:
     """The result of another machine, or an error if this machine does not see the same files."""
     advice = "workers need the same storage as this machine, under the same names, or remote addresses"
     job, error = task.job, result.error
@@ -166,7 +167,7 @@ def _is_seen(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _was_done(task: Task) -> bool:
+def _was_done(task: JobTask) -> bool:
     """Whether the file at the destination is the result of this task, from a worker that was lost afterwards.
 
     The content must be what the task writes; a file of this system must also have been written since the task began.
@@ -184,7 +185,7 @@ def _was_done(task: Task) -> bool:
         return all(manifest.is_same_file(file.path, job.destination.with_name(file.path.name)) for file in report.files)
 
 
-def _converted(task: Task, started: float) -> JobResult:
+def _converted(task: JobTask, started: float) -> JobResult:
     """Do a task and return its result; an error in the task is raised."""
     if task.fingerprint is not None:
         return _recorded(task, task.fingerprint, started)
@@ -192,7 +193,7 @@ def _converted(task: Task, started: float) -> JobResult:
     return JobResult(task.job, CONVERTED, report, seconds=perf_counter() - started)
 
 
-def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
+def failed(task: JobTask, error: Exception, seconds: float = 0.0) -> JobResult:
     """The result of a task that ended with an error."""
     error = _portable(error)
     record = None
@@ -203,7 +204,7 @@ def failed(task: Task, error: Exception, seconds: float = 0.0) -> JobResult:
     return JobResult(task.job, FAILED, error=error, seconds=seconds, record=record)
 
 
-def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> JobResult:
+def _recorded(task: JobTask, fingerprint: Mapping[str, Any], started: float) -> JobResult:
     """The result of a task with a manifest: existing results are not made again."""
     job, before = task.job, task.before
     if before is not None and before.is_done(job.source, job.destination, fingerprint):
@@ -220,7 +221,7 @@ def _recorded(task: Task, fingerprint: Mapping[str, Any], started: float) -> Job
     return JobResult(job, CONVERTED, report, seconds=seconds, record=record)
 
 
-def _replaces_only(task: Task, own: set[str]) -> bool:
+def _replaces_only(task: JobTask, own: set[str]) -> bool:
     """Whether the task would replace no other files than these; with other options it may write other data files."""
     if not own:
         return False

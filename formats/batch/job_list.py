@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from formats.codecs.contract import Codec
     from formats.tensordata.remote.address import Address
 
-TEXTS = ("textproto", "json")  # most files with these extensions are not models
 PATTERN = frozenset("*?[")
 
 
-class Place(NamedTuple):
+class SourceFile(NamedTuple):
     """A file that is a source, and its path below the folder of the destinations, still with its own extension."""
 
     source: Path
     inner: Path
 
 
-def jobs_into(folder: Path, places: Iterable[Place], target: Codec) -> list[Job]:
+def jobs_into(folder: Path, places: Iterable[SourceFile], target: Codec) -> list[Job]:
     """A job for each file, whose destination in `folder` has the extension of the target."""
     extensions = lookup.all_extensions()
     jobs = []
@@ -65,12 +64,12 @@ def _plain(path: Path) -> str:
     return str(path) if is_address(path) else os.path.abspath(path)  # noqa: PTH100
 
 
-def places_of(
+def source_files(
     sources: Iterable[str],
     except_in: Path | None,
     from_format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> Iterator[Place]:
+) -> Iterator[SourceFile]:
     """The files that the sources mean: the named files, those in and below a folder, and those that match a pattern.
 
     In a folder, these are the files with the extension of `from_format`, or of any format except text. Hidden files and
@@ -78,11 +77,11 @@ def places_of(
     place of a file that matches a pattern is relative to the first folder that the pattern leaves open. The same is
     true in a store, with these options; there, a folder is a common beginning of object names.
     """
-    extensions = model_extensions(from_format)
+    extensions = extensions_in_folders(from_format)
     for text in sources:
         if is_address(path := path_of(text)):
             if except_in is None:  # it is only read
-                yield Place(path, Path(path.name))
+                yield SourceFile(path, Path(path.name))
             else:
                 yield from _far(path.with_options(storage_options, 0), extensions, except_in)
         elif PATTERN & {*text} and not os.path.lexists(text):
@@ -91,7 +90,7 @@ def places_of(
             yield from _inside(Path(text), Path(), extensions, except_in)
 
 
-def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iterator[Place]:
+def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iterator[SourceFile]:
     """The files that an address means: the file itself, those below it, or those that match a pattern.
 
     Raises: as `attempt` does.
@@ -105,7 +104,7 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
         base = base.parent
     fs, root = stores.filesystem_of(base)
     if not is_pattern and not (address.suffix.lower() not in extensions and address.is_dir()):
-        yield Place(address, Path(address.name))
+        yield SourceFile(address, Path(address.name))
         return
     _, pattern = stores.filesystem_of(address)
     names = attempt(address, lambda: fs.glob(pattern) if is_pattern else fs.find(root))
@@ -117,45 +116,45 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
         is_model = inner.suffix.lower() in extensions and not any(part.startswith(".") for part in inner.parts)
         if is_model and not str(source).startswith(excepted):
             any_found = True
-            yield Place(source, Path(inner))
+            yield SourceFile(source, Path(inner))
     if not any_found:
-        yield Place(address, Path(address.name))
+        yield SourceFile(address, Path(address.name))
 
 
-def listed_places(lines: Iterable[str]) -> Iterator[Place]:
+def listed_places(lines: Iterable[str]) -> Iterator[SourceFile]:
     """The files of a list, with a path on each line; a relative path keeps its folders."""
     for line in lines:
         if text := line.rstrip("\r\n"):
             path = path_of(text)
             is_below = not is_address(path) and not path.is_absolute() and ".." not in path.parts
-            yield Place(path, path if is_below else Path(path.name))
+            yield SourceFile(path, path if is_below else Path(path.name))
 
 
-def model_extensions(from_format: str | None) -> set[str]:
+def extensions_in_folders(from_format: str | None) -> set[str]:
     """The extensions of files in folders that are treated as models."""
     codecs = lookup.codecs() if from_format is None else (lookup.by_name(from_format),)
     named = from_format is not None
-    return {extension for codec in codecs if named or codec.name not in TEXTS for extension in codec.extensions}
+    return {extension for codec in codecs if named or not codec.is_text for extension in codec.extensions}
 
 
-def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:
+def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[SourceFile]:
     names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
     fixed = Path(*takewhile(PATTERN.isdisjoint, Path(pattern).parts[:-1]))  # the folders before the first pattern
     for name in names:
         path = Path(name)
         below = path.relative_to(fixed)
         if not path.is_dir():
-            yield Place(path, below)
+            yield SourceFile(path, below)
         elif "**" not in Path(pattern).parts:  # this also finds folders and their content
             yield from _inside(path, below, extensions, except_in)
     if not names:
-        yield Place(Path(pattern), Path(Path(pattern).name))
+        yield SourceFile(Path(pattern), Path(Path(pattern).name))
 
 
-def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path | None) -> Iterator[Place]:
+def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path | None) -> Iterator[SourceFile]:
     """The files that a path means, below `inner`."""
     if not path.is_dir():
-        yield Place(path, Path(path.name) if inner == Path() else inner)
+        yield SourceFile(path, Path(path.name) if inner == Path() else inner)
         return
     excepted = None if except_in is None or is_address(except_in) else os.path.realpath(except_in)
     any_found = False
@@ -170,12 +169,12 @@ def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Pat
                 if is_stream(or_stream(source)):  # nobody may ever write into it
                     continue
                 any_found = True
-                yield Place(source, inner / source.relative_to(path))
+                yield SourceFile(source, inner / source.relative_to(path))
     for unreadable in unread:  # its job reports this
         any_found = True
-        yield Place(unreadable, inner / unreadable.relative_to(path))
+        yield SourceFile(unreadable, inner / unreadable.relative_to(path))
     if not any_found:
-        yield Place(path, inner / path.name)
+        yield SourceFile(path, inner / path.name)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from formats.tensordata.replacing.journal import sha256_of, stamp
 from formats.tensordata.replacing.lock import ModelLock
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import path_of
+from formats.verbs.report import error_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,8 +51,8 @@ class Record:
     @property
     def destination(self) -> str:
         """The path to which the job writes, as it was given; it identifies the job."""
-        found = self.content["destination"]
-        return str(found)
+        text = self.content["destination"]
+        return str(text)
 
     def about(self, source: Path, destination: Path) -> Record:
         """The same record for a job with other notations of its paths."""
@@ -236,21 +237,9 @@ def of_failure(
             "notes": [],
             "changes": [],
             "seconds": round(seconds, 6),
-            "error": error_to_json(error),
+            "error": error_as_json(error),
         }
     )
-
-
-def error_to_json(error: Exception) -> dict[str, Any]:
-    """An error in strings and numbers."""
-    path = getattr(error, "path", None) or getattr(error, "filename", None)
-    return {
-        "kind": type(error).__name__,
-        "message": error.message if isinstance(error, FormatError) else getattr(error, "strerror", None) or str(error),
-        "path": None if path is None else str(path),
-        "file_offset": getattr(error, "file_offset", None),
-        "where": getattr(error, "where", None),
-    }
 
 
 def _files(paths: Iterable[Path]) -> list[dict[str, Any]]:

@@ -16,7 +16,18 @@ from queue import Empty, SimpleQueue
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from formats.batch.job import FAILED, SKIPPED, Job, JobResult, Task, failed, job_of, run, run_elsewhere, seen_from_here
+from formats.batch.job import (
+    FAILED,
+    SKIPPED,
+    Job,
+    JobResult,
+    JobTask,
+    failed,
+    job_of,
+    run_elsewhere,
+    run_task,
+    seen_from_here,
+)
 from formats.batch.manifest import Manifest
 from formats.batch.workers import TELL_SECONDS, Amount, pool_of, work
 from formats.codecs import lookup
@@ -177,14 +188,14 @@ def _check_destinations(jobs: Sequence[Job]) -> None:
             )
 
 
-def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest | None) -> Iterator[Task]:
+def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest | None) -> Iterator[JobTask]:
     """The tasks for jobs with their keywords."""
     fingerprints: dict[int, dict[str, Any]] = {}  # by the id of the keywords
     new_salt = next((record.salt for record in book.records.values() if record.salt), "") if book is not None else ""
     new_salt = new_salt or os.urandom(16).hex()
     for number, (job, keywords) in enumerate(zip(jobs, merged, strict=True)):
         if book is None:
-            yield Task(number, job, keywords)
+            yield JobTask(number, job, keywords)
             continue
         fingerprint = fingerprints.get(id(keywords))
         if fingerprint is None:
@@ -193,7 +204,7 @@ def _tasks(jobs: Iterable[Job], merged: Iterable[dict[str, Any]], book: Manifest
         begun = None if before is None else before.begun
         salt = (before and before.salt) or new_salt
         key = key_digest(keywords.get("key"), salt)
-        yield Task(number, job, keywords, fingerprint if key is None else {**fingerprint, "key": key}, before, begun)
+        yield JobTask(number, job, keywords, fingerprint if key is None else {**fingerprint, "key": key}, before, begun)
 
 
 def _fingerprint(keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,20 +230,20 @@ def _key_digest(key: bytes, salt: str) -> str:
 class _Queue:
     """The tasks that have not begun yet, in their order."""
 
-    def __init__(self, tasks: Iterable[Task], book: Manifest | None) -> None:
+    def __init__(self, tasks: Iterable[JobTask], book: Manifest | None) -> None:
         self.is_stopped = False
         self.refusal: RuntimeError | None = None  # the error of an executor that accepts no more tasks
         self._tasks = deque(tasks)
         self._book = book
 
-    def __iter__(self) -> Iterator[Task]:
+    def __iter__(self) -> Iterator[JobTask]:
         while self._tasks:
             yield self.take()
 
     def __bool__(self) -> bool:
         return bool(self._tasks)
 
-    def take(self) -> Task:
+    def take(self) -> JobTask:
         """The next task, which is about to begin."""
         task = self._tasks.popleft()
         if not is_address(task.job.destination) and not os.path.lexists(task.job.destination):
@@ -241,7 +252,7 @@ class _Queue:
             self._book.begin(task.job.source, task.job.destination)
         return task
 
-    def put_back(self, task: Task) -> None:
+    def put_back(self, task: JobTask) -> None:
         """Put a task back that did not begin."""
         self._tasks.appendleft(task)
 
@@ -251,12 +262,12 @@ class _Queue:
         self._tasks.clear()
 
 
-def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[Task, JobResult], None, None]:
+def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[JobTask, JobResult], None, None]:
     """Each task with its result, from this process."""
     folders: dict[Path, Any] = {}
     for task in queue:
         with remembering(folders):
-            result = run(task if amount is None else amount.with_progress(task))
+            result = run_task(task if amount is None else amount.with_progress(task))
         yield task, result
 
 
@@ -265,7 +276,7 @@ def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[Task, J
 
 def _through(
     executor: Executor, queue: _Queue, amount: Amount | None = None, window: int = 0
-) -> Generator[tuple[Task, JobResult], None, None]:
+) -> Generator[tuple[JobTask, JobResult], None, None]:
     """Each task with its result, as they come.
 
     If a pool of processes breaks, it stays broken; our own processes then do the other tasks. If another executor
@@ -273,7 +284,7 @@ def _through(
     """
     processes = getattr(executor, "_max_workers", 0)  # of a pool
     function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
-    suspects: list[Task] = []
+    suspects: list[JobTask] = []
     window = window or JOBS_PER_PROCESS * processes or WINDOW
     for task, outcome in _outcomes(executor, function, queue, window, amount):
         if isinstance(outcome, JobResult):
@@ -290,14 +301,14 @@ def _through(
 
 def _outcomes(
     executor: Executor,
-    function: Callable[[Task], JobResult],
+    function: Callable[[JobTask], JobResult],
     queue: _Queue,
     window: int,
     amount: Amount | None = None,
-) -> Generator[tuple[Task, JobResult | BaseException], None, None]:
+) -> Generator[tuple[JobTask, JobResult | BaseException], None, None]:
     """Each task with its result, or with the error of its worker; tasks left in the queue were refused."""
     ended: SimpleQueue[Future[JobResult]] = SimpleQueue()
-    waiting: dict[Future[JobResult], Task] = {}
+    waiting: dict[Future[JobResult], JobTask] = {}
     try:
         while waiting or (queue and queue.refusal is None):
             while queue and queue.refusal is None and len(waiting) < window:
@@ -322,7 +333,7 @@ def _outcomes(
             outcome: JobResult | BaseException
             try:
                 outcome = future.result()
-            except (Exception, CancelledError, SystemExit) as error:  # of the worker: `run` returns the errors of jobs
+            except (Exception, CancelledError, SystemExit) as error:  # of the worker; a job returns its error
                 outcome = error
             yield task, outcome
     finally:
@@ -350,8 +361,8 @@ def _lost(error: BaseException) -> FormatError:
 
 
 def _in_processes(
-    queue: _Queue, count: int, amount: Amount | None = None, suspects: Sequence[Task] = ()
-) -> Generator[tuple[Task, JobResult], None, None]:
+    queue: _Queue, count: int, amount: Amount | None = None, suspects: Sequence[JobTask] = ()
+) -> Generator[tuple[JobTask, JobResult], None, None]:
     """Each task with its result, as they come, from our own processes.
 
     If a process is killed, it is unknown which of the unfinished tasks it had. Each of these `suspects` is then tried

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from formats.batch.job import run
+from formats.batch.job import run_task
 from formats.errors import OptionError
 from formats.extras import needed
 from formats.onnxpb.external.other_graphs import remembering
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
     from types import FrameType
 
-    from formats.batch.job import JobResult, Task
+    from formats.batch.job import JobResult, JobTask
 
 
 TELL_SECONDS = 0.1
@@ -53,11 +53,11 @@ class Amount:
         """The amount, or `None` if nobody asks for progress."""
         return None if progress is None else cls(progress, sources)
 
-    def with_progress(self, task: Task) -> Task:
+    def with_progress(self, task: JobTask) -> JobTask:
         """The task, which also calls the function for progress; for a conversion in this process."""
         return with_progress(self.counts, task, self.call)
 
-    def ended(self, outcomes: Iterable[tuple[Task, JobResult]]) -> Iterator[tuple[Task, JobResult]]:
+    def ended(self, outcomes: Iterable[tuple[JobTask, JobResult]]) -> Iterator[tuple[JobTask, JobResult]]:
         """The same results; each of these jobs counts as done, however it ended."""
         for task, result in outcomes:
             self.counts[2 * task.number] = self.counts[2 * task.number + 1]
@@ -72,7 +72,7 @@ class Amount:
             self._called_at = perf_counter()
 
 
-def with_progress(counts: Any, task: Task, call: Callable[[], None] = lambda: None) -> Task:
+def with_progress(counts: Any, task: JobTask, call: Callable[[], None] = lambda: None) -> JobTask:
     """The task, whose conversion writes into `counts` how far it is."""
 
     def progress(done: int, total: int) -> None:
@@ -144,14 +144,14 @@ def _begin_worker(counts: Any = None) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT})
 
 
-def work(task: Task) -> JobResult:
+def work(task: JobTask) -> JobResult:
     """The result of a task, in a worker."""
     try:
         _Worker.is_busy = True
         try:
             counts = _Worker.counts
             with remembering(_Worker.folders):
-                return run(task if counts is None else with_progress(counts, task))
+                return run_task(task if counts is None else with_progress(counts, task))
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

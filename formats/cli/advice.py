@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from formats.cli.command_line import flags_of
 from formats.cli.verbs import VERBS
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,8 +84,8 @@ def is_model(text: str) -> bool:
     """Whether a text is the name of a model, of a file or of a folder."""
     from formats.codecs import lookup
 
-    known = lookup.all_extensions()
-    return bool(text) and not text.startswith("-") and (Path(text).suffix.lower() in known or Path(text).exists())
+    extensions = lookup.all_extensions()
+    return bool(text) and not text.startswith("-") and (Path(text).suffix.lower() in extensions or Path(text).exists())
 
 
 def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[str]) -> str:
@@ -103,8 +104,7 @@ def unknown_option(program: str, verb: Verb | None, name: str, texts: Sequence[s
         return f"there is no option {name}; did you mean --{close[0]}?"
     others = [other.name for other in VERBS if name in flags_of(group.options for group in other.groups(True))]
     if others:
-        listed = " and ".join([", ".join(others[:-1]), others[-1]] if len(others) > 1 else others)
-        return f"{name} is an option of {listed}, not of {verb.name}"
+        return f"{name} is an option of {joined(others)}, not of {verb.name}"
     return f"there is no option {name:.100}; see {helper(program, verb)}-all"
 
 
@@ -136,8 +136,8 @@ def for_other_program(texts: Sequence[str]) -> str | None:
     files = [text for text in texts if not text.startswith("-") and Path(text).suffix]
     if not files or not all(is_picture(text) for text in files):
         return None
-    found = next(other_converts(), None)
-    where = "which is not installed here" if found is None else f"which is {found}"
+    other = next(other_converts(), None)
+    where = "which is not installed here" if other is None else f"which is {other}"
     return f"{OURS}, not that of ImageMagick, {where}"
 
 
@@ -156,7 +156,7 @@ def other_converts() -> Iterator[Path]:
         yield Path(magick)
     own = {Path(sys.argv[0]).resolve(), Path(sys.executable).with_name("convert").resolve()}
     for folder in os.environ.get("PATH", "").split(os.pathsep):
-        found = which("convert", path=folder)
-        is_windows_own = found is not None and "system32" in found.lower()
-        if found is not None and not is_windows_own and Path(found).resolve() not in own:
-            yield Path(found)
+        program = which("convert", path=folder)
+        is_windows_own = program is not None and "system32" in program.lower()
+        if program is not None and not is_windows_own and Path(program).resolve() not in own:
+            yield Path(program)

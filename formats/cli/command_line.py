@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.cli.error_text import Words
+from formats.cli.error_text import OptionWords
 from formats.cli.streams import paused
 from formats.errors import OptionError
 from formats.options import ASKED, SWITCH, bad_value, option, option_rows
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -41,7 +42,7 @@ class NoteOptions:
     notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.", common=True)
 
 
-class Group(NamedTuple):
+class OptionGroup(NamedTuple):
     """A class of options that a verb has, and the extensions of the formats that they are for, if not for all.
 
     `--help` shows the common ones, unless the verb has others that most people need: then these are not `in_short`.
@@ -65,7 +66,7 @@ class Verb(NamedTuple):
     name: str
     summary: str
     arguments: tuple[str, ...]
-    groups: Callable[[bool], Sequence[Group]]
+    groups: Callable[[bool], Sequence[OptionGroup]]
     run: Callable[[Request], int]
     section: str
     examples: tuple[str, ...] = ()
@@ -86,16 +87,16 @@ class Verb(NamedTuple):
 
 
 def verb(
-    usage: str, summary: str, groups: Callable[[bool], Sequence[Group]], section: str, **others: Any
+    usage: str, summary: str, groups: Callable[[bool], Sequence[OptionGroup]], section: str, **others: Any
 ) -> Callable[[Callable[[Request], int]], Verb]:
     """A decorator that makes a verb of the function that runs it; `usage` is its name with its arguments."""
     name, *arguments = usage.split()
     return lambda run: Verb(name, summary, tuple(arguments), groups, run, section, **others)
 
 
-def groups(*options: type) -> Callable[[bool], Sequence[Group]]:
+def groups(*options: type) -> Callable[[bool], Sequence[OptionGroup]]:
     """A function that returns these classes of options as a verb's groups."""
-    return lambda of_all_packages: [*map(Group, options)]
+    return lambda of_all_packages: [*map(OptionGroup, options)]
 
 
 class Request:
@@ -106,7 +107,7 @@ class Request:
     """
 
     def __init__(
-        self, verb: Verb, arguments: list[str], flags: Sequence[tuple[str, str | None]], groups: Sequence[Group]
+        self, verb: Verb, arguments: list[str], flags: Sequence[tuple[str, str | None]], groups: Sequence[OptionGroup]
     ) -> None:
         self.verb = verb
         self.arguments = arguments
@@ -123,14 +124,14 @@ class Request:
         Raises: OptionError for a text that is not a valid value, and if two flags contradict each other.
         """
         table = flags_of(options)
-        given = [(name, *table[name], text) for name, text in self._flags if name in table]
+        typed = [(name, *table[name], text) for name, text in self._flags if name in table]
         first: dict[str, tuple[str, Flag]] = {}
-        for name, row, flag, _ in given:
+        for name, row, flag, _ in typed:
             before, other = first.setdefault(row.name, (name, flag))
             if other is not flag:
                 raise OptionError(f"{before} and {name} exclude each other")
         values: dict[str, Any] = {}
-        for _, row, flag, text in given:
+        for _, row, flag, text in typed:
             value = self._value(row, flag, text)
             if row.kind.repeatedly:
                 values.setdefault(row.name, {}).update(value)
@@ -143,12 +144,12 @@ class Request:
         return [each for each in self._classes if each not in options]
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> OptionWords:
         """What texts about the options of this verb need; of options with the same name, the first row counts."""
         rows = [row for options in self._classes for row in option_rows(options) if row.flags]
         table = flags_of(self._classes)
         typed = {table[name][0].name: name for name, _ in self._flags}
-        return Words({row.name: row for row in reversed(rows)}, typed)
+        return OptionWords({row.name: row for row in reversed(rows)}, typed)
 
     def _value(self, row: OptionRow, flag: Flag, text: str | None) -> Any:
         if not text and not flag.takes_text:
@@ -184,7 +185,7 @@ def flags_of(options: Iterable[type]) -> dict[str, tuple[OptionRow, Flag]]:
     return table
 
 
-def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[tuple[OptionRow, Flag]]]:
+def panels(groups: Sequence[OptionGroup], *, common: bool = False) -> dict[str, list[tuple[OptionRow, Flag]]]:
     """The options that a help shows, each once, under headings; all, or the `common` ones."""
     extensions: dict[tuple[str, ...], list[str]] = {}
     first: dict[tuple[str, ...], tuple[OptionRow, Flag]] = {}
@@ -196,9 +197,8 @@ def panels(groups: Sequence[Group], *, common: bool = False) -> dict[str, list[t
     result: dict[str, list[tuple[OptionRow, Flag]]] = {}
     for names, (row, flag) in first.items():
         if flag.help and (row.common or not common):
-            *others, last = [*extensions[names]] or [""]
-            listed = f"{', '.join(others)} and {last}" if others else last
-            panel = row.panel or (f"Options for {listed}" if listed else GENERAL)
+            of_formats = joined(extensions[names])
+            panel = row.panel or (f"Options for {of_formats}" if of_formats else GENERAL)
             result.setdefault(panel, []).append((row, flag))
     return result
 

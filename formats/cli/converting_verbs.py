@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from formats.cli import several, streams
-from formats.cli.command_line import Group, NoteOptions, OutputOptions, ask_key, flags_of, verb
+from formats.cli.command_line import NoteOptions, OptionGroup, OutputOptions, ask_key, flags_of, verb
 from formats.cli.report_lines import summary
 from formats.cli.streams import progress, tell
 from formats.codecs import lookup
@@ -40,7 +40,7 @@ CHANGE = "Change"
 
 def conversion_groups(
     of_all_packages: bool, first: Sequence[type], more: Sequence[type] = (), *, in_short: bool = True
-) -> list[Group]:
+) -> list[OptionGroup]:
     """The options of a verb that converts: its own, which come `first`, those of every conversion, and of formats.
 
     Those of formats, versions and keys are `in_short`, or only `--help-all` shows them; those of metadata are in short
@@ -54,10 +54,10 @@ def conversion_groups(
     general = (ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, OutputOptions, NoteOptions)
     own = (*general, *more, ReadOptions)
     _check_names((MetadataOptions, *own), codecs)
-    of_formats = (Group(*item, in_short=in_short) for item in extensions.items())
-    metadata = Group(MetadataOptions, in_short=not in_short)
-    of_all = (Group(each, in_short=in_short or each not in (RuntimeOptions, ReadOptions)) for each in own)
-    return [*map(Group, first), metadata, *of_all, *of_formats, Group(RaisingOptions)]
+    of_formats = (OptionGroup(*item, in_short=in_short) for item in extensions.items())
+    metadata = OptionGroup(MetadataOptions, in_short=not in_short)
+    of_all = (OptionGroup(each, in_short=in_short or each not in (RuntimeOptions, ReadOptions)) for each in own)
+    return [*map(OptionGroup, first), metadata, *of_all, *of_formats, OptionGroup(RaisingOptions)]
 
 
 def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
@@ -68,14 +68,18 @@ def _check_names(own: Sequence[type], codecs: Iterable[Codec]) -> None:
             raise OptionError(f"{codec.title} cannot have the option {min(clash)}, which every format has")
 
 
-def conversion_keywords(request: Request, target: Codec, first: Sequence[type] = ()) -> dict[str, Any]:
-    """The keywords of `convert` that were given, and those of the options that come `first`."""
+def conversion_keywords(request: Request, target: Codec | None, first: Sequence[type] = ()) -> dict[str, Any]:
+    """The keywords of `convert` that were given, and those of the options that come `first`.
+
+    Without a `target`, no model is written.
+    """
     changes = (*first, MetadataOptions)
     general = (*changes, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
     own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
     request.of(*general)  # an error in these is reported before a key is asked for
-    request.ask = partial(ask_key, twice=target.encrypted)
-    of_formats = (ReadOptions, target.options, *request.classes_but(*general, ReadOptions, *own))
+    request.ask = partial(ask_key, twice=target is not None and target.encrypted)
+    of_target = () if target is None else (target.options,)
+    of_formats = (ReadOptions, *of_target, *request.classes_but(*general, ReadOptions, *own))
     return request.of(*general, *of_formats)
 
 
@@ -117,13 +121,13 @@ def convert(request: Request) -> int:
         return _convert_into(path_of(dst), sources, request)
     src, destination = streams.source_of(sources[0]), streams.destination_of(dst)
     target = lookup.for_writing(destination, "to_format") if to_format is None else lookup.by_name(to_format)
-    given = conversion_keywords(request, target)
+    keywords = conversion_keywords(request, target)
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
         from formats.batch.job import Job
 
-        return several.run(request, [Job(src, destination)], given)
+        return several.convert_jobs(request, [Job(src, destination)], keywords)
     _check_order(src, destination)
-    report = convert_model(src, destination, progress=progress(), **given)
+    report = convert_model(src, destination, progress=progress(), **keywords)
     tell(request, report, lambda: summary(report, notes=request.output.get("notes", False)))
     return 0
 
@@ -145,20 +149,20 @@ def convert(request: Request) -> int:
 )
 def batch(request: Request) -> int:
     """Convert many models, and print the results."""
-    given = request.of(several.BatchOptions)
-    if "out" not in given:
+    keywords = request.of(several.BatchOptions)
+    if "out" not in keywords:
         raise OptionError("`out` is missing: name the folder to write into")
-    if not request.arguments and "list" not in given:
+    if not request.arguments and "list" not in keywords:
         raise OptionError("SOURCES are missing; name files, folders or patterns, or a `list`")
     streams.check_single(request.arguments)
-    return _convert_into(given["out"], request.arguments, request)
+    return _convert_into(keywords["out"], request.arguments, request)
 
 
 def _is_new_model(text: str) -> bool:
     """Whether a text is the name of a model that does not exist, so that it is no source."""
     path = path_of(text)
-    known = lookup.all_extensions()
-    return not is_address(path) and path.suffix.lower() in known and not os.path.lexists(path)
+    extensions = lookup.all_extensions()
+    return not is_address(path) and path.suffix.lower() in extensions and not os.path.lexists(path)
 
 
 def _check_order(source: Path, destination: Path) -> None:
@@ -190,17 +194,17 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int
     if to_format is None:
         raise OptionError(f"`to_format` is needed to convert into the folder {folder}")
     target = lookup.by_name(to_format)
-    given = conversion_keywords(request, target)
-    jobs = several.jobs_into(folder, sources, target, given)
+    keywords = conversion_keywords(request, target)
+    jobs = several.typed_jobs(folder, sources, target, keywords)
     if (names := request.of(several.BatchOptions).get("list")) is not None:
         jobs += several.listed_jobs(folder, names, target)
     if (shard := request.of(several.BatchOptions).get("shard")) is not None:
         jobs = shard_of(jobs, folder, *shard)
-    dry_run, parents = given.get("dry_run", False), given.get("parents", False)
+    dry_run, parents = keywords.get("dry_run", False), keywords.get("parents", False)
     if dry_run:
-        given["parents"] = True  # as if the missing folders were created
+        keywords["parents"] = True  # as if the missing folders were created
     with folders_of(jobs, folder, parents=parents, dry_run=dry_run):
-        return several.run(request, jobs, given)
+        return several.convert_jobs(request, jobs, keywords)
 
 
 # edit, extract and merge
@@ -292,9 +296,7 @@ def _keywords(request: Request, options: type, destination: Path) -> dict[str, A
     """The keywords that were given: the own ones, and those for the format of the destination."""
     to_format = request.of(ConversionOptions).get("to_format")
     if to_format is not None:
-        target = lookup.by_name(to_format)
-    elif request.of(options).get("tensor") is not None:  # a file of another kind
-        target = lookup.by_name("onnx")
-    else:
-        target = lookup.for_writing(destination, "to_format")
+        return conversion_keywords(request, lookup.by_name(to_format), (options,))
+    is_tensor = request.of(options).get("tensor") is not None
+    target = None if is_tensor else lookup.for_writing(destination, "to_format")
     return conversion_keywords(request, target, (options,))

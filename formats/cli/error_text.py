@@ -24,23 +24,23 @@ OF_SOME_FILE = (errno.EMFILE, errno.ENFILE, errno.EFBIG)  # not every call knows
 KEYWORD = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
 
 
-class Words(NamedTuple):
+class OptionWords(NamedTuple):
     """The words for options: the `rows` of a verb, and the flags that were `typed`, both by the names of options."""
 
     rows: Mapping[str, OptionRow] = MappingProxyType({})
     typed: Mapping[str, str] = MappingProxyType({})
 
 
-NO_WORDS = Words()
+NO_WORDS = OptionWords()
 
 
-def describe(error: BaseException, words: Words = NO_WORDS) -> list[str]:
+def describe(error: BaseException, words: OptionWords = NO_WORDS) -> list[str]:
     """The error as text for people: one line, and one further line for each of its reasons; options become flags."""
     lines = error.lines() if isinstance(error, FormatError) else [_message(error, words)]
     return [in_flags(line, words) for line in lines]
 
 
-def _message(error: BaseException, words: Words) -> str:
+def _message(error: BaseException, words: OptionWords) -> str:
     """The message of an error that has no places of its own."""
     if (limit := _limit(error)) is not None:
         return limit
@@ -87,7 +87,7 @@ def traceback_lines(error: BaseException) -> list[str]:
     return lines
 
 
-def in_flags(text: str, words: Words) -> str:
+def in_flags(text: str, words: OptionWords) -> str:
     """The text with a flag for each option that it names by its keyword.
 
     Advice, which is behind a semicolon, is left out if it is about an option that the verb does not have.
@@ -122,16 +122,12 @@ def _flag(row: OptionRow, value: str | None, typed: str) -> str:
     return " or ".join((*with_text, *asked)) or names[row.flags[0]]
 
 
-def error_to_json(error: BaseException, words: Words = NO_WORDS) -> dict[str, Any]:
-    """The error as data for programs."""
-    path = getattr(error, "path", None) or getattr(error, "filename", None)
+def error_to_json(error: BaseException, words: OptionWords = NO_WORDS) -> dict[str, Any]:
+    """The error as data for programs, in the words of the command line."""
+    from formats.verbs.report import error_as_json
+
     message = error.message if isinstance(error, FormatError) else _message(error, words)
-    requirement = getattr(error, "requirement", None)
-    return {
-        "kind": type(error).__name__,
-        "message": in_flags(message, words),
-        "path": None if path is None else str(path),
-        "file_offset": getattr(error, "file_offset", None),
-        "where": getattr(error, "where", None),
-        **({} if requirement is None else {"requirement": requirement}),
-    }
+    result = {**error_as_json(error), "message": in_flags(message, words)}
+    if isinstance(error, FormatError) and error.requirement is not None:
+        result["requirement"] = error.requirement
+    return result

@@ -21,7 +21,7 @@ from formats.verbs.choices import ReplacementOptions
 from formats.verbs.pack import PackingOptions
 from formats.verbs.pack import pack as pack_models
 from formats.verbs.pack import unpack as unpack_archive
-from formats.verbs.relocate import PlaceOptions
+from formats.verbs.relocate import RelocationOptions
 from formats.verbs.repair import repair as repair_model
 from formats.verbs.share import ShareOptions
 from formats.verbs.share import share as share_weights
@@ -80,11 +80,11 @@ class FolderOptions:
 )
 def files(request: Request) -> int:
     """Print which files belong to models."""
-    given = request.of(ReadOptions, FileOptions)
+    keywords = request.of(ReadOptions, FileOptions)
 
     def see(file: Path) -> Seen:
-        found = model_files.files(file, **given)
-        return Seen(found, lambda: files_lines(found))
+        listing = model_files.files(file, **keywords)
+        return Seen(listing, lambda: files_lines(listing))
 
     return look(request, see, title="read", has_gaps=True)
 
@@ -95,14 +95,14 @@ def files(request: Request) -> int:
 
     DST is a path or a folder. Data files that are named after the model are renamed with it.
     """,
-    groups(PlaceOptions, ReplacementOptions, OutputOptions),
+    groups(RelocationOptions, ReplacementOptions, OutputOptions),
     FILES,
     examples=("formats cp model.onnx copy.onnx", "formats cp model.onnx backup/ --parents"),
     writes_once=True,
 )
 def copy(request: Request) -> int:
     """Copy a model with its data files, and print what was written."""
-    return _show_result(request, lambda given: relocate.cp(*request.arguments, **given))
+    return _show_result(request, lambda keywords: relocate.cp(*request.arguments, **keywords))
 
 
 @verb(
@@ -112,13 +112,13 @@ def copy(request: Request) -> int:
     DST is a path or a folder. Within a filesystem, no weights are copied. A data file that another graph in the
     folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
     """,
-    groups(PlaceOptions, ReplacementOptions, OutputOptions),
+    groups(RelocationOptions, ReplacementOptions, OutputOptions),
     FILES,
     examples=("formats mv model.onnx better-name.onnx", "formats mv model.onnx models/"),
 )
 def move(request: Request) -> int:
     """Move a model with its data files, and print what was done."""
-    return _show_result(request, lambda given: relocate.mv(*request.arguments, **given))
+    return _show_result(request, lambda keywords: relocate.mv(*request.arguments, **keywords))
 
 
 @verb(
@@ -134,7 +134,7 @@ def move(request: Request) -> int:
 )
 def remove(request: Request) -> int:
     """Remove models with their data files, and print what was removed; a folder is no model."""
-    given = request.of(RemovalOptions)
+    keywords = request.of(RemovalOptions)
     for name in request.arguments:  # an error in one of them is reported before anything is removed
         local_path_of(source_of(name))
     gone: list[Path] = []  # in a dry run, the models that would be removed before the next one
@@ -144,23 +144,23 @@ def remove(request: Request) -> int:
     kept: dict[Path, str] = {}
 
     def see(file: Path) -> Seen:
-        done = relocate.remove(local_path_of(file), **given, gone=gone)
-        gone.extend(done.removed if done.dry_run else ())
-        removed.update(done.removed)
-        kept.update(done.kept)
-        return Seen(done, lambda: relocation_lines(replace(done, kept=()) if several else done))
+        removal = relocate.remove(local_path_of(file), **keywords, gone=gone)
+        gone.extend(removal.removed if removal.dry_run else ())
+        removed.update(removal.removed)
+        kept.update(removal.kept)
+        return Seen(removal, lambda: relocation_lines(replace(removal, kept=()) if several else removal))
 
     def stays() -> Iterable[str]:  # a later model may have been the last that uses a file
         return [f"note: {path} stays: {reason}" for path, reason in kept.items() if path not in removed]
 
-    title = "to remove" if given.get("dry_run") else "removed"
-    return look(request, see, title=title, in_folders=False, only_prints=False, ending=stays)
+    title = "to remove" if keywords.get("dry_run") else "removed"
+    return look(request, see, title=title, in_folders=False, ending=stays)
 
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:
     """Copy or move as `act` does, and print what was done."""
-    done = act(request.of(PlaceOptions, ReplacementOptions) | {"progress": progress()})
-    tell(request, done, lambda: relocation_lines(done))
+    relocation = act(request.of(RelocationOptions, ReplacementOptions) | {"progress": progress()})
+    tell(request, relocation, lambda: relocation_lines(relocation))
     return 0
 
 
@@ -184,10 +184,10 @@ def share(request: Request) -> int:
     out = request.of(IntoOptions).get("out")
     if out is None:
         raise OptionError("`out` is missing: name the folder to write into")
-    given = request.of(ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
-    sources = [place.source for place in job_list.places_of(request.arguments, out)]
-    done = share_weights(sources, out, progress=progress(), **given)
-    tell(request, done, lambda: sharing_lines(done, notes=request.output.get("notes", False)))
+    keywords = request.of(ShareOptions, EngineOptions, ReplacementOptions) | request.of(ReadOptions)
+    sources = [place.source for place in job_list.source_files(request.arguments, out)]
+    sharing = share_weights(sources, out, progress=progress(), **keywords)
+    tell(request, sharing, lambda: sharing_lines(sharing, notes=request.output.get("notes", False)))
     return 0
 
 
@@ -211,9 +211,9 @@ def pack(request: Request) -> int:
     *sources, destination = request.arguments
     if not sources:
         raise OptionError("name the models and files, then the archive to write")
-    given = request.of(PackingOptions, EngineOptions) | request.of(ReadOptions)
-    done = pack_models(sources, destination, progress=progress(), **given)
-    tell(request, done, done.lines)
+    keywords = request.of(PackingOptions, EngineOptions) | request.of(ReadOptions)
+    packed = pack_models(sources, destination, progress=progress(), **keywords)
+    tell(request, packed, packed.lines)
     return 0
 
 
@@ -230,8 +230,8 @@ def pack(request: Request) -> int:
 )
 def unpack(request: Request) -> int:
     """Write what is in an archive into a folder, and print it."""
-    done = unpack_archive(*request.arguments, progress=progress(), **request.of(FolderOptions))
-    tell(request, done, done.lines)
+    unpacked = unpack_archive(*request.arguments, progress=progress(), **request.of(FolderOptions))
+    tell(request, unpacked, unpacked.lines)
     return 0
 
 
@@ -250,9 +250,9 @@ def repair(request: Request) -> int:
     shown: set[str] = set()
 
     def see(file: Path) -> Seen:
-        done = repair_model(file)
-        done = replace(done, notes=tuple(note for note in done.notes if note not in shown))
-        shown.update(done.notes)
-        return Seen(done, lambda: repair_lines(done), not done.refused)
+        repaired = repair_model(file)
+        repaired = replace(repaired, notes=tuple(note for note in repaired.notes if note not in shown))
+        shown.update(repaired.notes)
+        return Seen(repaired, lambda: repair_lines(repaired), not repaired.refused)
 
-    return look(request, see, title="repaired", only_prints=False)
+    return look(request, see, title="repaired")

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.cli.command_line import OutputOptions, groups, verb
 from formats.cli.error_text import error_to_json
@@ -28,6 +28,7 @@ from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
 from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, count, decimal, option, settle
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -157,13 +158,12 @@ class DiffOptions:
     limit: int = option(DIFFERENCES, count(), f"Print at most N differences; {DIFFERENCES} by default.", common=True)
 
 
-class Seen:
+class Seen(NamedTuple):
     """The result for a file: the report, its lines, and whether everything is right."""
 
-    def __init__(self, report: Report, lines: Callable[[], Iterable[str]], ok: bool = True) -> None:
-        self.report = report
-        self.lines = lines
-        self.ok = ok
+    report: Report
+    lines: Callable[[], Iterable[str]]
+    ok: bool = True
 
 
 @verb(
@@ -188,33 +188,39 @@ def inspect(request: Request) -> int:
     from formats.cli.report_lines import inspection_lines
     from formats.verbs.inspect import inspect as inspect_model
 
-    given = request.of(InspectOptions)
-    if request.output.get("json") and "tensors" in given:
+    keywords = request.of(InspectOptions)
+    if request.output.get("json") and "tensors" in keywords:
         raise OptionError("`tensors` has no effect with `json`, which lists all tensors")
-    chosen, drawn = InspectOptions(**given), PictureOptions(**request.of(PictureOptions))
+    chosen, drawn = InspectOptions(**keywords), PictureOptions(**request.of(PictureOptions))
     reading = request.of(ReadOptions, FileOptions)
     _check_one(request, request.of(PictureOptions), ("picture",))
 
     def see(file: Path) -> Seen:
         lists_nodes = bool(chosen.nodes) or drawn.picture is not None
-        found = inspect_model(file, nodes=lists_nodes, params=chosen.params, **request.of(RuntimeQuestion), **reading)
+        inspection = inspect_model(
+            file, nodes=lists_nodes, params=chosen.params, **request.of(RuntimeQuestion), **reading
+        )
         if drawn.picture is not None:
-            _draw_model(drawn, file, found, reading)
-        found = _with_nodes_like(found, chosen.nodes)
-        return Seen(found, lambda: inspection_lines(found, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str)))
+            _draw_model(drawn, file, inspection, reading)
+        inspection = _with_nodes_like(inspection, chosen.nodes)
+        return Seen(
+            inspection, lambda: inspection_lines(inspection, chosen.tensors, lists_nodes=isinstance(chosen.nodes, str))
+        )
 
     return look(request, see, title="read", has_gaps=True)
 
 
-def _with_nodes_like(found: Inspection, pattern: str | bool) -> Inspection:
+def _with_nodes_like(inspection: Inspection, pattern: str | bool) -> Inspection:
     """The inspection with the nodes whose name or operator matches the pattern, or all, or none if it is false."""
-    found = replace(found, models=tuple(_with_nodes_like(each, pattern) for each in found.models))
+    inspection = replace(inspection, models=tuple(_with_nodes_like(each, pattern) for each in inspection.models))
     if not pattern:
-        return replace(found, nodes=None)
-    if isinstance(pattern, bool) or found.nodes is None:
-        return found
-    nodes = (node for node in found.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.operators)))
-    return replace(found, nodes=tuple(nodes))
+        return replace(inspection, nodes=None)
+    if isinstance(pattern, bool) or inspection.nodes is None:
+        return inspection
+    nodes = (
+        node for node in inspection.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.operators))
+    )
+    return replace(inspection, nodes=tuple(nodes))
 
 
 @verb(
@@ -239,12 +245,12 @@ def verify(request: Request) -> int:
     from formats.verbs.verify import verify as verify_model
     from formats.verbs.verifying.findings import HIDDEN, Finding
 
-    given = request.of(VerifyOptions, ReadOptions, FileOptions)
-    _check_one(request, given, ("original",))
+    keywords = request.of(VerifyOptions, ReadOptions, FileOptions)
+    _check_one(request, keywords, ("original",))
     shown: set[Finding] = set()
 
     def see(file: Path) -> Seen:
-        result = verify_model(file, progress=progress(), **given)
+        result = verify_model(file, progress=progress(), **keywords)
         result = replace(result, notes=tuple(note for note in result.notes if note not in shown))
         shown.update(note for note in result.notes if note.code == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
@@ -252,11 +258,11 @@ def verify(request: Request) -> int:
     return look(request, see, title="ok")
 
 
-def _check_one(request: Request, given: dict[str, Any], names: Iterable[str]) -> None:
+def _check_one(request: Request, keywords: dict[str, Any], names: Iterable[str]) -> None:
     """Raises OptionError if an option that is for one file is given for several."""
     if is_several(request):
         for name in names:
-            if name in given:
+            if name in keywords:
                 raise OptionError(f"`{name}` is for one file, but there are several")
 
 
@@ -275,16 +281,14 @@ def look(
     *,
     title: str,
     in_folders: bool = True,
-    only_prints: bool = True,
     has_gaps: bool = False,
     ending: Callable[[], Iterable[str]] = tuple,
 ) -> int:
     """Do something with each file and print the result; the exit code is 1 if one has an error.
 
     An error of one of several files is printed, too, and does not stop the others. A folder means the models in and
-    below it, unless `in_folders` is false. The lines of `ending` come after the results of several files. If `see`
-    `only_prints`, nothing is done for results that cannot be printed. If it `has_gaps`, an empty line follows each
-    result.
+    below it, unless `in_folders` is false. The lines of `ending` come after the results of several files. If it
+    `has_gaps`, an empty line follows each result.
     """
     if not is_several(request, in_folders=in_folders):
         (name,) = request.arguments
@@ -296,7 +300,7 @@ def look(
     entries: list[dict[str, Any]] = []
     failures = 0
     for file in _files(request, in_folders=in_folders):
-        if only_prints and sys.stdout in UNPRINTED:
+        if request.verb.only_prints and sys.stdout in UNPRINTED:  # else something is done, whoever reads of it
             break
         try:
             seen = see(file)
@@ -321,7 +325,7 @@ def look(
             [
                 *as_flags(request, ending()),
                 *([""] if has_gaps else []),
-                f"{len(entries)} file{'s' * (len(entries) != 1)}: {well} {title}, {failures} failed",
+                f"{counted(len(entries), 'file')}: {well:,} {title}, {failures:,} failed",
             ]
         )
     return EXIT_WRONG if failures else 0
@@ -339,7 +343,7 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
         return
     from formats.batch import job_list
 
-    for place in job_list.places_of(request.arguments, None, request.of(FileOptions).get("format")):
+    for place in job_list.source_files(request.arguments, None, request.of(FileOptions).get("format")):
         yield place.source
 
 
@@ -366,14 +370,14 @@ def diff(request: Request) -> int:
     from formats.cli.report_lines import comparison_lines
     from formats.verbs import compare
 
-    given = request.of(DiffOptions, ReadOptions)
+    keywords = request.of(DiffOptions, ReadOptions)
     drawn = PictureOptions(**request.of(PictureOptions))
     if request.arguments == [STREAM, STREAM]:
         raise OptionError("stdin has one model, so only one of A and B can be -")
-    limit = given.pop("limit", DIFFERENCES)
+    limit = keywords.pop("limit", DIFFERENCES)
     shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
     paths = [source_of(name) for name in request.arguments]
-    result = compare.diff(*paths, limit=shown, progress=progress(), **given)
+    result = compare.diff(*paths, limit=shown, progress=progress(), **keywords)
     if drawn.picture is not None:
         _draw_comparison(drawn, result, request.of(ReadOptions))
         result = replace(result, differences=result.differences[:limit])
@@ -381,13 +385,13 @@ def diff(request: Request) -> int:
     return 0 if result.equal else EXIT_WRONG
 
 
-def _draw_model(drawn: PictureOptions, file: Path, found: Inspection, reading: dict[str, Any]) -> None:
+def _draw_model(drawn: PictureOptions, file: Path, inspection: Inspection, reading: dict[str, Any]) -> None:
     """Write a picture of a model."""
     from formats.pictures.pages import model_picture
     from formats.verbs.model_files import layout
 
     files = layout(file, **reading)
-    _write(drawn, [found], lambda as_html: model_picture(found, files, as_html=as_html))
+    _write(drawn, [inspection], lambda as_html: model_picture(inspection, files, as_html=as_html))
 
 
 def _draw_comparison(drawn: PictureOptions, result: Comparison, reading: dict[str, Any]) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.ir import ONNX
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from formats.verbs.compare import Comparison
-    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, Value
+    from formats.verbs.inspect import Inspection, RuntimeFindings, TensorEntry, ValueEntry
     from formats.verbs.model_files import ModelFiles
     from formats.verbs.relocate import Relocation
     from formats.verbs.repair import Repair
@@ -48,7 +48,7 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
 
     If there are nodes, they are counted, and listed on request.
     """
-    models = f", {len(seen.models)} models" if seen.models else ""
+    models = f", {counted(len(seen.models), 'model')}" if seen.models else ""
     yield f"{seen.path}  {seen.format}, {in_units(seen.nbytes)}{models}"
     if seen.bundled:
         files = ((str(file.path), f"{file.nbytes:,}") for file in seen.bundled)
@@ -56,16 +56,16 @@ def inspection_lines(seen: Inspection, tensors: int | str, *, lists_nodes: bool 
     if not seen.models:
         yield from _model_lines(seen, tensors, lists_nodes, _file_lines(seen))
         return
-    names = {each.model: each.model or "(the default model)" for each in seen.models}
+    names = {model.model: model.model or "(the default model)" for model in seen.models}
     rows = [
-        (names[each.model], f"{sum(each.operators.values()):,}", f"{each.parameters:,}", _bytes_of_tensors(each))
-        for each in seen.models
+        (names[model.model], f"{sum(model.operators.values()):,}", f"{model.parameters:,}", _bytes_of_tensors(model))
+        for model in seen.models
     ]
     yield from ("", *table(("model", "nodes", "parameters", "bytes"), rows, ("bytes", "nodes")))
-    for each in seen.models:
+    for model in seen.models:
         yield ""
-        yield f"model {names[each.model]}"
-        yield from _model_lines(each, tensors, lists_nodes)
+        yield f"model {names[model.model]}"
+        yield from _model_lines(model, tensors, lists_nodes)
 
 
 def _file_lines(seen: Inspection) -> Iterator[str]:
@@ -80,18 +80,24 @@ def _model_lines(
 ) -> Iterator[str]:
     """The content of one model of a file."""
     nodes = sum(seen.operators.values())
+    operators = ", ".join(f"{_part(name)} x {count:,}" for name, count in seen.operators.items())
     facts = {
         "producer": [_part(" ".join(filter(None, (seen.producer_name, seen.producer_version))))],
         "ir version": ["" if seen.ir_version is None else str(seen.ir_version)],
-        "opsets": [_counts({name or ONNX: version for name, version in seen.opsets.items()}, " ")],
+        "opsets": [", ".join(f"{_part(name or ONNX)} {version}" for name, version in seen.opsets.items())],
         "read by": [", ".join(_known_releases(name, releases) for name, releases in seen.releases.items())],
         "metadata": [_metadata(key, value) for key, value in seen.metadata.items()],
         "linked to": ["" if seen.archive is None else f"{seen.archive}, which holds the weights"],
         "inputs": [*_value_lines(seen.inputs)],
         "outputs": [*_value_lines(seen.outputs)],
-        "operators": [f"{nodes} node{'s' * (nodes != 1)}{': ' * (nodes > 0)}{_counts(seen.operators, ' x ')}"],
+        "operators": [f"{counted(nodes, 'node')}{': ' * (nodes > 0)}{operators}"],
         "parameters": [f"{seen.parameters:,}"],
-        "alignment": [", ".join(_aligned(*entry) for entry in seen.alignments.items())],
+        "alignment": [
+            ", ".join(
+                f"{counted(tensors_at, 'tensor')} at multiples of {counted(alignment, 'byte')}"
+                for alignment, tensors_at in seen.alignments.items()
+            )
+        ],
     }
     for name, lines in facts.items():
         for title, line in zip(chain((name,), repeat("")), filter(None, lines), strict=False):
@@ -159,38 +165,38 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
             yield f"    outputs  {outputs}".rstrip()
 
 
-def runtime_lines(found: RuntimeFindings) -> Iterator[str]:
+def runtime_lines(findings: RuntimeFindings) -> Iterator[str]:
     """Whether a runtime runs a model, what prevents that, and what would be rewritten, with a line for each reason."""
-    count = len(found.changes)
-    if found.runs:
-        yield f"{found.name} runs the model unchanged"
-    elif found.stops:
-        yield f"{found.name} does not run the model, and these parts cannot be rewritten:"
-        yield from (f"  {reason}" for reason in found.stops)
+    count = len(findings.changes)
+    if findings.runs:
+        yield f"{findings.name} runs the model unchanged"
+    elif findings.stops:
+        yield f"{findings.name} does not run the model, and these parts cannot be rewritten:"
+        yield from (f"  {reason}" for reason in findings.stops)
     else:
         loads = "loads the model, but its results differ from ONNX"
-        yield f"{found.name} {loads if found.loads else 'does not load the model unchanged'}"
+        yield f"{findings.name} {loads if findings.loads else 'does not load the model unchanged'}"
     if count:
-        yield f"--runtime {found.name} rewrites {count} of its parts:"
-        groups = Counter((change.operator or "tensor", change.became, change.reason) for change in found.changes)
+        yield f"--runtime {findings.name} rewrites {count:,} of its parts:"
+        groups = Counter((change.operator or "tensor", change.became, change.reason) for change in findings.changes)
         for (operator, became, reason), number in groups.most_common():
-            yield f"  {number} x {operator}{' -> ' if became else ''}{', '.join(became)}: {reason}"
-    yield from (f"note: {loss.detail}" for loss in found.losses)
+            yield f"  {number:,} x {operator}{' -> ' if became else ''}{', '.join(became)}: {reason}"
+    yield from (f"note: {loss.detail}" for loss in findings.losses)
 
 
 WHOLE = "nothing to repair: no write was interrupted"
 
 
-def repair_lines(done: Repair) -> Iterator[str]:
+def repair_lines(repaired: Repair) -> Iterator[str]:
     """The state that was found at a path, and the repair."""
-    found = "completed" if done.completed else "restored to its old state" if done.put_back else WHOLE
-    if not (done.completed or done.put_back or done.path.exists()):
-        found = "there is no model, and no interrupted write to complete"
-    if done.refused:
-        found = f"{'' if found == WHOLE else found + ', but '}this is no valid archive: {done.refused}"
-    yield f"{done.path}: {found}"
-    yield from (f"  removed {path.name}" for path in done.removed)
-    yield from (f"note: {note}" for note in done.notes)
+    state = "completed" if repaired.completed else "restored to its old state" if repaired.put_back else WHOLE
+    if not (repaired.completed or repaired.put_back or repaired.path.exists()):
+        state = "there is no model, and no interrupted write to complete"
+    if repaired.refused:
+        state = f"{'' if state == WHOLE else state + ', but '}this is no valid archive: {repaired.refused}"
+    yield f"{repaired.path}: {state}"
+    yield from (f"  removed {path.name}" for path in repaired.removed)
+    yield from (f"note: {note}" for note in repaired.notes)
 
 
 def verification_lines(result: Verification) -> Iterator[str]:
@@ -199,13 +205,13 @@ def verification_lines(result: Verification) -> Iterator[str]:
         for finding in findings[:MAX_FINDINGS]:
             yield f"{title} {finding.code}: {': '.join(filter(None, (finding.where, finding.detail)))}"
         if len(findings) > MAX_FINDINGS:
-            yield f"and {len(findings) - MAX_FINDINGS} more (--json lists all)"
-    found = "ok" if result.ok else f"{len(result.errors)} error{'s' * (len(result.errors) != 1)}"
-    checked = f"{result.tensors} tensors"
+            yield f"and {len(findings) - MAX_FINDINGS:,} more (--json lists all)"
+    verdict = "ok" if result.ok else counted(len(result.errors), "error")
+    checked = counted(result.tensors, "tensor")
     if result.checksums or result.read_bytes:
-        checked += f", {result.checksums} checksum{'s' * (result.checksums != 1)} of {in_units(result.read_bytes)}"
+        checked += f", {counted(result.checksums, 'checksum')} of {in_units(result.read_bytes)}"
     checked += _without_checksum(result)
-    yield f"{result.path}: {found}" + (f"  {result.format}, {checked}" if result.format else "")
+    yield f"{result.path}: {verdict}" + (f"  {result.format}, {checked}" if result.format else "")
 
 
 def _without_checksum(result: Verification) -> str:
@@ -213,7 +219,7 @@ def _without_checksum(result: Verification) -> str:
     if not result.unchecked:
         return ""
     if result.unchecked < result.tensors:
-        return f"; {result.unchecked} tensors have no checksum, so changes in them cannot be noticed"
+        return f"; {counted(result.unchecked, 'tensor')} without a checksum, so changes there cannot be noticed"
     return "; no checksums of the weights, so changed weights cannot be noticed"
 
 
@@ -223,12 +229,12 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
         subject = f" ({difference.subject})" if difference.subject else ""
         yield f"{difference.where}{subject}: {difference.detail}"
     if result.count > len(result.differences):
-        yield f"and {result.count - len(result.differences)} more differences"
+        yield f"and {counted(result.count - len(result.differences), 'more difference')}"
     yield from (f"note: {note.detail}" for note in result.notes)
     first, second = result.paths
-    found = "equal" if result.equal else f"{result.count} difference{'s' * (result.count != 1)}"
+    verdict = "equal" if result.equal else counted(result.count, "difference")
     form = f" in what .{result.form} files hold" if result.form else ""
-    yield f"{first} and {second}: {found}{form}"
+    yield f"{first} and {second}: {verdict}{form}"
 
 
 def _part(text: str) -> str:
@@ -236,11 +242,7 @@ def _part(text: str) -> str:
     return text if terminal_width() is None else shortened(text, MAX_CELL)
 
 
-def _counts(counts: Mapping[str, int], joint: str) -> str:
-    return ", ".join(f"{_part(name)}{joint}{count}" for name, count in counts.items())
-
-
-def _value_lines(values: Iterable[Value]) -> Iterator[str]:
+def _value_lines(values: Iterable[ValueEntry]) -> Iterator[str]:
     """The names and types of inputs or outputs, whole, because other verbs need them; in two lines if there is no room.
 
     A narrow terminal wraps a long type, and never hides a dim.
@@ -266,11 +268,6 @@ def _bytes_of_tensors(seen: Inspection) -> str:
     return f"{sum(entry.nbytes for entry in seen.tensors):,}"
 
 
-def _aligned(alignment: int, count: int) -> str:
-    tensors = "tensor" if count == 1 else "tensors"
-    return f"{count} {tensors} at multiples of {alignment} byte{'s' * (alignment != 1)}"
-
-
 def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     offset = "" if entry.file_offset is None else f"{entry.file_offset:,}"
     dims = f"[{','.join(map(str, entry.dims))}]"  # like the types of inputs
@@ -278,37 +275,43 @@ def _tensor_row(entry: TensorEntry) -> tuple[str, ...]:
     return entry.name or entry.where, entry.data_type, dims, f"{entry.nbytes:,}", offset, file
 
 
-def files_lines(found: ModelFiles) -> Iterator[str]:
+def files_lines(model_files: ModelFiles) -> Iterator[str]:
     """The files of a model, one per line."""
     rows = []
-    for file in found.files:
+    for file in model_files.files:
         remark = f"stays: {file.stays}" if file.stays else f"leads to {file.leads_to}" if file.leads_to else ""
         remark = f"missing: {file.missing}" if file.missing else remark
         rows.append((str(file.path), f"{file.nbytes:,}", remark))
     yield from table(("file", "bytes", ""), rows, indent="")
 
 
-def relocation_lines(done: Relocation) -> Iterator[str]:
+def relocation_lines(relocation: Relocation) -> Iterator[str]:
     """The changes to the files of a model, and the files that stay."""
     from formats.verbs.report import replacement_lines
 
-    *companions, last = [file.path for file in done.written] or [*reversed(done.removed)] or [done.source]
-    data = f" + {len(companions)} data file{'s' * (len(companions) != 1)}" if companions else ""
-    if done.destination is not None:
-        yield f"{'would write ' * done.dry_run}{done.source} -> {last}{data}  {in_units(done.nbytes)}"
-        if done.dry_run:
-            yield from written_lines(done.written)
-            yield from (f"would remove {path}" for path in done.removed)
-    elif done.dry_run:
-        yield from (f"would remove {path}" for path in done.removed)
+    *companions, last = (
+        [file.path for file in relocation.written] or [*reversed(relocation.removed)] or [relocation.source]
+    )
+    data = f" + {counted(len(companions), 'data file')}" if companions else ""
+    if relocation.destination is not None:
+        yield f"{'would write ' * relocation.dry_run}{relocation.source} -> {last}{data}  {in_units(relocation.nbytes)}"
+        if relocation.dry_run:
+            yield from written_lines(relocation.written)
+            yield from (f"would remove {path}" for path in relocation.removed)
+    elif relocation.dry_run:
+        yield from (f"would remove {path}" for path in relocation.removed)
     else:
-        yield f"removed {last}{data}" if done.removed else f"no file of {done.source} was removed"
-    yield from (f"note: {path} stays: {reason}" for path, reason in done.kept)
-    yield from replacement_lines([done.backup] if done.backup else [], done.cleaned, dry_run=done.dry_run)
+        yield f"removed {last}{data}" if relocation.removed else f"no file of {relocation.source} was removed"
+    yield from (f"note: {path} stays: {reason}" for path, reason in relocation.kept)
+    yield from replacement_lines(
+        [relocation.backup] if relocation.backup else [], relocation.cleaned, dry_run=relocation.dry_run
+    )
 
 
-def sharing_lines(done: Sharing, *, notes: bool = False) -> list[str]:
+def sharing_lines(sharing: Sharing, *, notes: bool = False) -> list[str]:
     """The answer to `share`; for a dry run, also a line for each file that would be written."""
     from formats.verbs.share import sharing_answer
 
-    return sharing_answer(done, "--notes", every=notes, files=written_lines(done.files) if done.dry_run else ())
+    return sharing_answer(
+        sharing, "--notes", every=notes, files=written_lines(sharing.files) if sharing.dry_run else ()
+    )

@@ -19,7 +19,7 @@ from formats.options import MOST_WORKERS, SWITCH, OptionKind, count, option, set
 from formats.pictures.progress_bar import Progress
 from formats.tensordata.file import is_address
 from formats.verbs.arguments import path_of
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -131,11 +131,11 @@ def is_folder(text: str) -> bool:
     return text.endswith(("/", os.sep)) or (not path.suffix if is_address(path) else path.is_dir())
 
 
-def jobs_into(folder: Path, sources: Sequence[str], target: Codec, given: Mapping[str, Any]) -> list[Job]:
+def typed_jobs(folder: Path, sources: Sequence[str], target: Codec, keywords: Mapping[str, Any]) -> list[Job]:
     """The jobs for the typed sources, with destinations in `folder`."""
     from formats.batch import job_list
 
-    places = job_list.places_of(sources, folder, given.get("from_format"), given.get("storage_options"))
+    places = job_list.source_files(sources, folder, keywords.get("from_format"), keywords.get("storage_options"))
     return job_list.jobs_into(folder, places, target)
 
 
@@ -156,7 +156,7 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
 
 
-def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
+def convert_jobs(request: Request, jobs: Sequence[Job], keywords: dict[str, Any]) -> int:
     """Convert, print each result and a summary; the exit code is 1 if one file was not converted.
 
     Raises: OptionError for options that are for one model.
@@ -164,7 +164,7 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
     from formats.batch import workers
     from formats.batch.run import convert_many
 
-    if isinstance(given.get("external_data"), str):
+    if isinstance(keywords.get("external_data"), str):
         raise OptionError(
             "`external_data` with a name is only for a single model; without a name, each model gets its own data file"
         )
@@ -182,13 +182,13 @@ def run(request: Request, jobs: Sequence[Job], given: dict[str, Any]) -> int:
             manifest=chosen.manifest,
             on_result=shown.result,
             progress=shown.bar,
-            **given,
+            **keywords,
         )
     seconds = perf_counter() - started
     if request.output.get("json"):
         say(json_text(_to_json(results, seconds, request)))
     elif not request.output.get("quiet"):
-        say(_summary(results, seconds, dry_run=given.get("dry_run", False)))
+        say(_summary(results, seconds, dry_run=keywords.get("dry_run", False)))
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -205,7 +205,7 @@ class Shown:
         self._output = request.output
         self._done, self._count = 0, count
         self._tells = not (self._output.get("quiet") or self._output.get("json"))
-        bar = Progress(lambda is_known: f"{self._done} of {count} models")
+        bar = Progress(lambda is_known: f"{self._done:,} of {counted(count, 'model')}")
         self.bar = bar if streams.replace_bar(bar) else None
         if self.bar is not None and count == 1:  # no process is started, which could have no other thread
             self.bar.watch()
@@ -218,7 +218,8 @@ class Shown:
         if self._output.get("quiet") or os.getpid() != self._pid:  # that of a child of this one
             return
         done, left = self._done, self._count - self._done
-        words = f"stopping after {done} of {self._count} models; {left} {'is' if left == 1 else 'are'} left"
+        rest = f"{left:,} {'is' if left == 1 else 'are'} left"
+        words = f"stopping after {done:,} of {counted(self._count, 'model')}; {rest}"
         with suppress(OSError, ValueError):  # stderr may be closed
             os.write(sys.stderr.fileno(), f"{chr(10) * (self.bar is not None)}{words}{self._advice}\n".encode())
 
@@ -241,7 +242,7 @@ def _summary(results: Iterable[JobResult], seconds: float, *, dry_run: bool) -> 
     from formats.batch.job import CONVERTED
 
     words = {CONVERTED: "to convert"} if dry_run else {}
-    states = (f"{count} {words.get(state, state)}" for state, count in counts.items() if count)
+    states = (f"{count:,} {words.get(state, state)}" for state, count in counts.items() if count)
     counted = ", ".join(states) or "nothing to convert"
     return f"{counted}  {in_units(nbytes)}, {seconds:.2f} s"
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from formats.cli.columns import fitted, printable
-from formats.cli.error_text import Words, describe, in_flags, traceback_lines
+from formats.cli.error_text import OptionWords, describe, in_flags, traceback_lines
 from formats.errors import OptionError
 from formats.pictures.progress_bar import Progress
 
@@ -173,7 +173,7 @@ def tell(request: Request, report: Report, lines: Callable[[], Iterable[str]], *
 
 def as_flags(request: Request, lines: Iterable[str]) -> Iterator[str]:
     """The lines of a result with flags for the options that they name."""
-    words = Words(request.words.rows)  # a result names no option because it was typed
+    words = OptionWords(request.words.rows)  # a result names no option because it was typed
     return (in_flags(line, words) for line in lines)
 
 

@@ -23,7 +23,7 @@ from formats.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.cli.command_line import Group, Verb
+    from formats.cli.command_line import OptionGroup, Verb
     from formats.options import Flag, OptionRow
 
     Table = Mapping[str, tuple[OptionRow, Flag]]
@@ -67,14 +67,14 @@ def understood(program: str, texts: Sequence[str], *, of_all_packages: bool = Fa
             texts = [*(text for text in texts if text != "help"), "--help"]
         texts = texts or ["--help"]
     try:
-        found = command.main([*texts], prog_name=program, standalone_mode=False)
+        request = command.main([*texts], prog_name=program, standalone_mode=False)
     except Exception as error:
         if not hasattr(error, "format_message"):  # the errors of click, which new releases of typer have inside
             raise
         if type(error).__name__ == "NoSuchOption" and not of_all_packages:
             return understood(program, texts, of_all_packages=True)
         raise OptionError(_answer(program, texts, error)) from error
-    return found if isinstance(found, Request) else None
+    return request if isinstance(request, Request) else None
 
 
 def _answer(program: str, texts: Sequence[str], error: Any) -> str:
@@ -143,7 +143,9 @@ class VerbCommand(TyperCommand):
         write_lines(formatter, "Documents", [DOCUMENTS])
 
 
-def _callback(verb: Verb, groups: Sequence[Group], table: Table, others: Sequence[Parameter]) -> Callable[..., Request]:
+def _callback(
+    verb: Verb, groups: Sequence[OptionGroup], table: Table, others: Sequence[Parameter]
+) -> Callable[..., Request]:
     """The function that typer calls with a command line; its parameters are made from the rows of the options."""
     unique = {flag.names: (row, flag) for row, flag in table.values()}
     flags = {f"flag_{n}": flag for n, (_, flag) in enumerate(unique.values())}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from formats.codecs.keys import Key
     from formats.ir.model import Model
-    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.plan import FilePlan, Loss, WritePlan
     from formats.tensordata.sources.source import Source
 
 HEAD_BYTES = 4096
@@ -178,6 +178,15 @@ class Bundle(NamedTuple):
         return " and ".join(parts)
 
 
+class DataFileOptions(NamedTuple):
+    """What the options for writing say about files of external data; a format without such files has the defaults."""
+
+    name: str | None = None  # of the one file, if the caller chose it
+    alignment: int | None = None  # of each tensor, in bytes from the start of its file
+    keeps_references: bool = False  # references to other files stay as they are, with what the model says of the files
+    in_archive: bool = False  # the weights stay in the archive that the model was read from
+
+
 class Change(NamedTuple):
     """A part of a model that was rewritten for a runtime, and the reason."""
 
@@ -225,12 +234,12 @@ class Runtime(ABC):
         """
         return ()
 
-    def check_data_files(self, plan: WritePlan, alignment: int) -> None:
+    def check_data_files(self, plan: WritePlan, alignment: int | None) -> None:
         """Raises OptionError if the program would not read the files of external data of a plan."""
         *data_files, _ = plan.files
         for file in data_files:
             self.check_name(file.path.name)
-        if data_files and alignment % self.data_alignment:
+        if data_files and alignment is not None and alignment % self.data_alignment:
             needs = f"must be a multiple of {self.data_alignment} for {self.title}"
             raise OptionError(f"`alignment` is {alignment}, but {needs}")
 
@@ -256,6 +265,8 @@ class Codec(ABC):
     encrypted: bool = False  # a file is read with `ReadOptions.key`; one with the extension must be encrypted
     is_archive: bool = False  # a file may hold several models, which `bundle` names
     is_mapped: bool = False  # programs use the weights in place, so `verify` notes those that are not aligned
+    is_text: bool = False  # most files with its extensions are no models, so none in a folder is taken for one
+    has_scattered_weights: bool = False  # they lie between parts of the graph, so who needs all reads the whole file
     metadata_keys: tuple[str, ...] | None = None  # the only keys that the format's metadata can have
 
     # Every format has these.
@@ -288,6 +299,22 @@ class Codec(ABC):
     ) -> tuple[Model, tuple[Loss, ...]]:
         """As `read`, but files with faults whose meaning is clear are read, too; the losses name the faults."""
         return self.read(source, path, options), ()
+
+    def plan_graph(self, model: Model, destination: Path) -> FilePlan:
+        """The file of a model whose data files are already where its references say."""
+        return self.plan(model, destination, self.options()).files[-1]
+
+    def data_files(self, options: Any) -> DataFileOptions:
+        """What the options for writing say about files of external data."""
+        return DataFileOptions()
+
+    def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The keywords for writing; if they do not say where the weights are, one puts them into the model file."""
+        return keywords
+
+    def with_original(self, options: Any, original: Source, codec: Codec) -> Any:
+        """The options for writing a model that was read from the file `original`, which has the format `codec`."""
+        return options
 
     def raise_model(self, model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
         """A model with the format's own operators in those of ONNX, and what is lost.

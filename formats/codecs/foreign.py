@@ -297,7 +297,7 @@ def recognise(source: Source, path: Path | None = None) -> ForeignFormat | None:
     return next((row for row in FOREIGN_FORMATS if row.matches(head)), None)
 
 
-def by_extension(suffix: str) -> ForeignFormat | None:
+def with_extension(suffix: str) -> ForeignFormat | None:
     """The foreign format whose files have this extension, in lower case."""
     return next((row for row in FOREIGN_FORMATS if suffix in row.extensions.split()), None)
 

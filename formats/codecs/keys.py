@@ -62,7 +62,7 @@ class Key:
             content = file.read(MAX_KEY_BYTES + 1)
         if len(content) > MAX_KEY_BYTES:
             raise CryptError(f"the key file has more than {MAX_KEY_BYTES} bytes, the maximum", path=path)
-        if not (password := _without_line_end(content)):
+        if not (password := content.removesuffix(b"\n").removesuffix(b"\r")):
             raise CryptError("the key file is empty", path=path)
         return cls(password)
 
@@ -80,7 +80,3 @@ class Key:
 def _without_fill(password: bytes) -> bytes:
     """The key without zero bytes at its end, with which it opens the same files."""
     return password.rstrip(b"\0")
-
-
-def _without_line_end(content: bytes) -> bytes:
-    return content.removesuffix(b"\n").removesuffix(b"\r")

@@ -11,6 +11,7 @@ from formats.errors import OptionError, UnknownFormatError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, TRAINING
 from formats.onnxruntime import MICROSOFT
 from formats.options import OptionKind
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -121,12 +122,10 @@ class RuntimeName(NamedTuple):
     def __str__(self) -> str:
         return self.name if self.release is None else f"{self.name}=={self.release}"
 
-
-def runtime(name: str) -> Runtime:
-    """The runtime of the format with this name."""
-    runtime = by_name(name).runtime
-    assert runtime is not None
-    return runtime
+    @property
+    def runtime(self) -> Runtime | None:
+        """The program for which models are rewritten; `None` for onnxruntime, which needs only certain versions."""
+        return None if self.name == ONNXRUNTIME else by_name(self.name).runtime
 
 
 def runtime_named(text: str) -> RuntimeName:
@@ -159,7 +158,7 @@ def _unknown_runtime(text: str, names: Collection[str]) -> str:
     name = next(iter(get_close_matches(word, names, 1)), ONNXRUNTIME if word == "ort" else "")
     if name and release:
         return f"no runtime is called {text!r:.100}; two equals signs come before a release: {name}=={release}"
-    meant = f"did you mean {name}?" if name else f"there are {' and '.join(names)}"
+    meant = f"did you mean {name}?" if name else f"there are {joined([*names])}"
     return f"no runtime is called {text!r:.100}; {meant}"
 
 
@@ -177,15 +176,11 @@ def _of_onnxruntime() -> Collection[str]:
     return RELEASES.keys()
 
 
-def _runtimes() -> list[str]:
-    return [*_releases_by_runtime()]
-
-
 RUNTIME = OptionKind(
     "the name of a runtime, and a release after == if needed: rten, rten==0.27 or onnxruntime==1.18",
     lambda value: str(runtime_named(value)),
     "NAME[==RELEASE]",
-    values=_runtimes,
+    values=lambda: [*_releases_by_runtime()],
 )
 
 
@@ -210,9 +205,8 @@ def for_writing(path: Path, option: str = "format") -> Codec:
 
         from formats.codecs import foreign  # only errors need it
 
-        *others, last = [codec.extensions[0] for codec in codecs()]
-        written = f"formats writes {', '.join(others)} and {last}"
-        if (other := foreign.by_extension(suffix)) is not None:
+        written = f"formats writes {joined([codec.extensions[0] for codec in codecs()])}"
+        if (other := foreign.with_extension(suffix)) is not None:
             title = other.title.partition(",")[0]
             raise UnknownFormatError(f"{title} cannot be written; {written}{_problems()}", path=path)
         if close := get_close_matches(suffix, all_extensions(), 1, SIMILAR):

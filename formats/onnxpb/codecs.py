@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from formats.codecs.contract import READ_DEFAULTS, Codec, Match
+from formats.codecs.contract import READ_DEFAULTS, Codec, DataFileOptions, Match
 from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from formats.codecs.contract import Checksum, ReadOptions
     from formats.ir.model import Model
-    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.plan import FilePlan, Loss, WritePlan
     from formats.tensordata.sources.source import Source
 
 # The fields of ModelProto by tag, as far as a file's first bytes need them: all are varints or have a length.
@@ -58,6 +58,7 @@ class OnnxCodec(Codec):
     title = "ONNX protobuf"
     extensions = (".onnx",)
     options = OnnxOptions
+    has_scattered_weights = True
 
     def sniff(self, head: bytes, nbytes: int) -> Match:
         """How much it looks like a ModelProto."""
@@ -74,6 +75,23 @@ class OnnxCodec(Codec):
         from formats.onnxpb.external.model import plan_model
 
         return plan_model(model, destination, options)
+
+    def plan_graph(self, model: Model, destination: Path) -> FilePlan:
+        """The message as it is."""
+        from formats.onnxpb.wire.encoder import encode
+        from formats.tensordata.plan import FilePlan, lay_out
+
+        writes, nbytes = lay_out(encode(model))
+        return FilePlan(destination, nbytes, tuple(writes))
+
+    def data_files(self, options: OnnxOptions) -> DataFileOptions:
+        """Their name and alignment, and whether there are none because the graph is linked to an archive."""
+        name = options.external_data if isinstance(options.external_data, str) else None
+        return DataFileOptions(name, options.aligned_to, in_archive=options.link)
+
+    def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The keywords with `external_data=False`, unless they say something else, or the graph is linked."""
+        return keywords if keywords.get("link") else {"external_data": False, **keywords}
 
     def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
         """The SHA-1 of data files, if tensors have it."""
@@ -126,8 +144,9 @@ class TextCodec(Codec):
 
     name = "textproto"
     title = "protobuf text"
-    extensions = (".textproto", ".txtpb", ".prototxt", ".pbtxt")
+    extensions: tuple[str, ...] = (".textproto", ".txtpb", ".prototxt", ".pbtxt")
     options = TextOptions
+    is_text = True
 
     def sniff(self, head: bytes, nbytes: int) -> Match:
         """Weakly, if it begins with a field of ModelProto."""
@@ -146,18 +165,25 @@ class TextCodec(Codec):
 
         return textfile.plan_model(model, destination, options, textproto.to_text)
 
+    def data_files(self, options: TextOptions) -> DataFileOptions:
+        """References stay as they are, unless all weights are in the text."""
+        return DataFileOptions(keeps_references=options.external_data is None)
+
+    def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The keywords with `external_data=False`, unless they say something else."""
+        return {"external_data": False, **keywords}
+
     def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
         """As those of `.onnx`."""
         return CODEC.checksums(source, model, original)
 
 
-class JsonCodec(Codec):
+class JsonCodec(TextCodec):
     """A ModelProto in protobuf's JSON, whose external data are files next to it."""
 
     name = "json"
     title = "protobuf JSON"
     extensions = (".json", ".onnxjson")
-    options = TextOptions
 
     def sniff(self, head: bytes, nbytes: int) -> Match:
         """Weakly, if it begins with a field of ModelProto."""
@@ -175,10 +201,6 @@ class JsonCodec(Codec):
         from formats.onnxpb.text import protojson, textfile
 
         return textfile.plan_model(model, destination, options, protojson.to_json)
-
-    def checksums(self, source: Source, model: Model, original: Source | None) -> Iterator[Checksum]:
-        """As those of `.onnx`."""
-        return CODEC.checksums(source, model, original)
 
 
 def _is_field(name: bytes) -> bool:

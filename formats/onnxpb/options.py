@@ -189,8 +189,3 @@ class TextOptions:
 
     def __post_init__(self) -> None:
         settle(self)
-
-    @property
-    def keeps_references(self) -> bool:
-        """Whether references to other files stay unchanged, with the model's facts about these files."""
-        return self.external_data is None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.ir import STANDARD_DOMAINS, walk
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST
 from formats.tensordata.plan import DOCUMENTATION, RESULTS, Loss
+from formats.words import counted
 
 if TYPE_CHECKING:
     from formats.ir.model import Graph, Model
@@ -62,7 +63,7 @@ def _losses_of(blocks: Blocks) -> list[Loss]:
     """What to report of the nodes that were on blocks."""
     if not blocks.nodes:
         return []
-    nodes = f"{blocks.nodes} node{'s' * (blocks.nodes != 1)} of onnxruntime on blocks of channels"
+    nodes = f"{counted(blocks.nodes, 'node')} of onnxruntime on blocks of channels"
     losses = [Loss("layout", blocks.where, f"{nodes} became ONNX's operators", DOCUMENTATION)]
     if blocks.is_guess:
         detail = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from formats.pictures import treemap
 from formats.pictures.drawing import NARROW, WIDE, Drawing, fitting, page
 from formats.pictures.treemap import Tile
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -77,8 +77,8 @@ def _picture(title: str, draw: Callable[[Drawing], None], *, as_html: bool) -> s
 
 def _draw_model(drawing: Drawing, seen: Inspection, files: Sequence[FileLayout]) -> None:
     drawing.title(seen.path.name)
-    count, nbytes = len(seen.tensors), sum(entry.nbytes for entry in seen.tensors)
-    drawing.lines(f"{count:,} tensor{'s' * (count != 1)}, {in_units(nbytes)}, {seen.parameters:,} parameters. {TILES}")
+    count, size = counted(len(seen.tensors), "tensor"), in_units(sum(entry.nbytes for entry in seen.tensors))
+    drawing.lines(f"{count}, {size}, {counted(seen.parameters, 'parameter')}. {TILES}")
     colours = {name: TYPE_COLOURS.get(name, OTHERS[0]) for name in seen.data_types} | {"": OTHERS[0]}
     tiles = []
     for model in seen.models or (seen,):
@@ -88,15 +88,15 @@ def _draw_model(drawing: Drawing, seen: Inspection, files: Sequence[FileLayout])
             Tile((*outer, *modules[entry.where]), entry.nbytes, entry.data_type, (facts(entry),))
             for entry in model.tensors
         ]
-    treemap.draw(drawing, tiles, _height(drawing), colours)
+    treemap.draw_tiles(drawing, tiles, _height(drawing), colours)
     types = sorted(seen.data_types.items(), key=lambda item: -item[1].nbytes)
     drawing.legend(
-        (colours[name], f"{name}: {total.tensors:,} tensor{'s' * (total.tensors != 1)}, {in_units(total.nbytes)}")
+        (colours[name], f"{name}: {counted(total.tensors, 'tensor')}, {in_units(total.nbytes)}")
         for name, total in types
     )
     drawing.y += 16
-    drawing.title("On disk" if len(files) == 1 else f"On disk: {len(files)} files")
-    draw(drawing, files)
+    drawing.title("On disk" if len(files) == 1 else f"On disk: {counted(len(files), 'file')}")
+    draw_files(drawing, files)
 
 
 def facts(entry: TensorEntry) -> str:
@@ -136,11 +136,10 @@ def _words(name: str) -> list[str]:
 def _draw_comparison(drawing: Drawing, result: Comparison, first: Inspection, second: Inspection) -> None:
     one, other = result.paths
     drawing.title(f"{one.name} and {other.name}")
-    count = f"{result.count:,} difference{'s' * (result.count != 1)}"
-    drawing.lines(f"{count if result.count else 'Equal'}. {TILES}")
+    drawing.lines(f"{counted(result.count, 'difference') if result.count else 'Equal'}. {TILES}")
     tiles, rest = compared_tiles(result, first, second)
     colours = {state: colour for state, (colour, _) in STATES.items()} | {"": OTHERS[0]}
-    treemap.draw(drawing, tiles, _height(drawing), colours)
+    treemap.draw_tiles(drawing, tiles, _height(drawing), colours)
     drawing.legend(_states(tiles))
     if rest:
         drawing.y += 16
@@ -158,7 +157,7 @@ def _states(tiles: Sequence[Tile]) -> Iterator[tuple[str, str]]:
     for state, (colour, meaning) in STATES.items():
         if counts[state]:
             nbytes = sum(tile.nbytes for tile in tiles if tile.kind == state)
-            yield colour, f"{meaning}: {counts[state]:,} tensor{'s' * (counts[state] != 1)}, {in_units(nbytes)}"
+            yield colour, f"{meaning}: {counted(counts[state], 'tensor')}, {in_units(nbytes)}"
 
 
 def compared_tiles(result: Comparison, first: Inspection, second: Inspection) -> tuple[list[Tile], list[Difference]]:
@@ -220,7 +219,7 @@ LEAST_WIDTH, CROWD_WIDTH = 6.0, 16.0  # a region below the first is drawn with i
 DETAIL_BYTES = 512  # of the beginning and of the end of a file, drawn enlarged
 
 
-def draw(drawing: Drawing, files: Sequence[FileLayout]) -> None:
+def draw_files(drawing: Drawing, files: Sequence[FileLayout]) -> None:
     """Draw the bytes of each file, and a legend."""
     for file in files:
         drawing.lines(f"{file.path.name}: {file.nbytes:,} bytes, {_tensor_count(file)}", weight="bold")
@@ -244,8 +243,8 @@ def _is_mixed(regions: Iterable[Region], start: int) -> bool:
 
 def _tensor_count(file: FileLayout) -> str:
     count = sum(region.kind == "tensor" for region in file.regions)
-    inner = f" and {file.inner_count} small one{'s' * (file.inner_count != 1)} in the graph" * bool(file.inner_count)
-    return f"{count} tensor{'s' * (count != 1)}{inner}"
+    inner = f" and {counted(file.inner_count, 'small one')} in the graph" if file.inner_count else ""
+    return f"{counted(count, 'tensor')}{inner}"
 
 
 def _row(drawing: Drawing, regions: Sequence[Region], start: int, step: int, label: str) -> None:
@@ -283,7 +282,9 @@ def _crowd(drawing: Drawing, regions: Sequence[Region], left: float, width: floa
         totals[region.kind] += region.nbytes
     ((kind, _),) = totals.most_common(1)
     first, last = regions[0], regions[-1]
-    title = f"{first.label}" if len(regions) == 1 else f"{len(regions)} parts, from {first.label} to {last.label}"
+    title = first.label
+    if first is not last:
+        title = f"{counted(len(regions), 'part')}, from {first.label} to {last.label}"
     title += f"; {last.end - first.file_offset:,} bytes from byte {first.file_offset:,} on"
     drawing.box(left, drawing.y, max(width, 1.0), BAR_HEIGHT, COLOURS[kind][0], title)
 

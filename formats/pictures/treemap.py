@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.pictures.drawing import fitting
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Box(NamedTuple):
         return self.width * self.height
 
 
-class Group:
+class Module:
     """A module: the tiles and the modules that are in it."""
 
     def __init__(self, name: str) -> None:
@@ -56,34 +56,34 @@ class Group:
         self.nbytes = 0
         self.count = 0
         self.kinds: Counter[str] = Counter()
-        self.members: dict[str, Group | Tile] = {}
+        self.members: dict[str, Module | Tile] = {}
 
     @classmethod
-    def of(cls, tiles: Iterable[Tile]) -> Group:
+    def of(cls, tiles: Iterable[Tile]) -> Module:
         """The tiles by module. A module that has one member only is named together with it."""
         root = cls("")
         for tile in tiles:
             if tile.nbytes > 0:
                 root.add(tile)
-        while len(root.members) == 1 and isinstance(only := next(iter(root.members.values())), Group):
+        while len(root.members) == 1 and isinstance(only := next(iter(root.members.values())), Module):
             only.name = f"{root.name}.{only.name}".strip(".")
             root = only
         return root
 
     def add(self, tile: Tile) -> None:
         """Put a tile where it belongs."""
-        group = self
+        module = self
         for name in tile.path[: min(len(tile.path) - 1, MAX_DEPTH)]:
-            group.count_in(tile)
-            inner = group.members.setdefault(name, Group(name))
+            module.count_in(tile)
+            inner = module.members.setdefault(name, Module(name))
             if isinstance(inner, Tile):  # a tensor with the name of a module
-                group.members[name] = inner = Group(name).with_tile("", inner)
-            group = inner
-        group.count_in(tile)
+                module.members[name] = inner = Module(name).with_tile("", inner)
+            module = inner
+        module.count_in(tile)
         name = ".".join(tile.path[min(len(tile.path) - 1, MAX_DEPTH) :])
-        group.members[name if name not in group.members else f"{name} {len(group.members)}"] = tile
+        module.members[name if name not in module.members else f"{name} {len(module.members)}"] = tile
 
-    def with_tile(self, name: str, tile: Tile) -> Group:
+    def with_tile(self, name: str, tile: Tile) -> Module:
         """This module with a tile in it."""
         self.count_in(tile)
         self.members[name] = tile
@@ -96,35 +96,35 @@ class Group:
         self.kinds[tile.kind] += tile.nbytes
 
 
-def draw(drawing: Drawing, tiles: Iterable[Tile], height: float, colours: Mapping[str, str]) -> None:
+def draw_tiles(drawing: Drawing, tiles: Iterable[Tile], height: float, colours: Mapping[str, str]) -> None:
     """Draw the tiles over the whole width, from the drawing's `y` on."""
-    root = Group.of(tiles)
+    root = Module.of(tiles)
     box = Box(0, drawing.y, drawing.width, height)
     if root.nbytes:
         _members(drawing, root, box, root.name, colours)
     drawing.y += height + 8
 
 
-def _members(drawing: Drawing, group: Group, box: Box, place: str, colours: Mapping[str, str]) -> None:
+def _members(drawing: Drawing, module: Module, box: Box, place: str, colours: Mapping[str, str]) -> None:
     """Draw what is in a module into a box."""
-    ordered = sorted(group.members.items(), key=lambda item: -item[1].nbytes)
-    scale = box.area / group.nbytes
+    ordered = sorted(module.members.items(), key=lambda item: -item[1].nbytes)
+    scale = box.area / module.nbytes
     seen = [(name, member) for name, member in ordered if member.nbytes * scale >= LEAST_AREA]
     hidden = [member for _, member in ordered[len(seen) :]]
     sizes = [member.nbytes for _, member in seen] + [sum(member.nbytes for member in hidden)] * bool(hidden)
     boxes = list(squarified(sizes, box))
     for (name, member), inner in zip(seen, boxes, strict=False):
-        if isinstance(member, Group):
+        if isinstance(member, Module):
             _module(drawing, member, inner, f"{place}.{name}".strip("."), colours)
         else:
             texts = name or member.path[-1], in_units(member.nbytes)
             _tile(drawing, inner, texts, (".".join(member.path), *member.facts), {colours[member.kind]: 1})
     if hidden:
-        count = sum(member.count if isinstance(member, Group) else 1 for member in hidden)
+        count = sum(member.count if isinstance(member, Module) else 1 for member in hidden)
         kinds: Counter[str] = Counter()
         for member in hidden:
-            kinds.update(member.kinds if isinstance(member, Group) else {member.kind: member.nbytes})
-        nbytes, more = in_units(sizes[-1]), f"{count} more"
+            kinds.update(member.kinds if isinstance(member, Module) else {member.kind: member.nbytes})
+        nbytes, more = in_units(sizes[-1]), f"{count:,} more"
         title = f"{more} in {place or 'the model'}", nbytes
         _tile(drawing, boxes[-1], (more, nbytes), title, _parts(kinds, colours))
 
@@ -137,23 +137,23 @@ def _parts(kinds: Counter[str], colours: Mapping[str, str]) -> dict[str, int]:
     return parts
 
 
-def _module(drawing: Drawing, group: Group, box: Box, place: str, colours: Mapping[str, str]) -> None:
+def _module(drawing: Drawing, module: Module, box: Box, place: str, colours: Mapping[str, str]) -> None:
     """Draw a module: its name above what is in it, or one tile if there is no room."""
-    name = group.name
-    while len(group.members) == 1 and isinstance(only := next(iter(group.members.values())), Group):
-        group, name, place = only, f"{name}.{only.name}", f"{place}.{only.name}"
+    name = module.name
+    while len(module.members) == 1 and isinstance(only := next(iter(module.members.values())), Module):
+        module, name, place = only, f"{name}.{only.name}", f"{place}.{only.name}"
     inner = Box(box.x + GAP, box.y + HEAD, box.width - 2 * GAP, box.height - HEAD - GAP)
-    facts = place, f"{group.count} tensor{'s' * (group.count != 1)}, {in_units(group.nbytes)}"
+    facts = place, f"{counted(module.count, 'tensor')}, {in_units(module.nbytes)}"
     if box.area < LEAST_BOX or min(inner.width, inner.height) < LINE:
-        _tile(drawing, box, (name, in_units(group.nbytes)), facts, _parts(group.kinds, colours))
+        _tile(drawing, box, (name, in_units(module.nbytes)), facts, _parts(module.kinds, colours))
         return
     drawing.box(*_with_gap(box), "group", *facts)
-    size = in_units(group.nbytes)
+    size = in_units(module.nbytes)
     room = box.width - 2 * GAP - 4
     both = f"{name}  {size}"
     shown = fitting(name, room)
     drawing.label(box.x + GAP + 2, box.y + HEAD - 4, shown, size=size if fitting(both, room) == both else "")
-    _members(drawing, group, inner, place, colours)
+    _members(drawing, module, inner, place, colours)
 
 
 def _tile(drawing: Drawing, box: Box, texts: tuple[str, str], title: tuple[str, ...], parts: Mapping[str, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import READ_DEFAULTS, Codec, Match, Runtime
@@ -78,6 +79,12 @@ class RtenCodec(Codec):
         from formats.rten.model import plan_model
 
         return plan_model(model, destination, options)
+
+    def with_original(self, options: RtenOptions, original: Source, codec: Codec) -> RtenOptions:
+        """The options with the bytes of an `.onnx` file, whose hash the new file may contain."""
+        if codec.name != "onnx" or options.source_hash is not None:
+            return options
+        return replace(options, source_hash=original)
 
     def raise_model(self, model: Model, pin_types: Mapping[str, str]) -> tuple[Model, tuple[Loss, ...]]:
         """The model, read by `read`, in ONNX's operators, and the losses."""

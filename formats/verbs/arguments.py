@@ -103,7 +103,7 @@ def path_of(path: Any) -> Path:
     if isinstance(path, str) and ("://" in path or "::" in path):
         from formats.tensordata.remote import address
 
-        return address.parse(path) if address.is_address(path) else Path(path)
+        return address.parse(path) if address.is_address_text(path) else Path(path)
     if is_address(path):  # an address that was parsed, or an object of universal-pathlib
         from formats.tensordata.remote import address
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
-from formats.codecs.lookup import FORMAT, ONNXRUNTIME, RUNTIME
+from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import OptionError
 from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, dtypes
 from formats.options import (
@@ -32,11 +32,12 @@ from formats.options import (
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_stream
 from formats.tensordata.plan import ALLOWED_KINDS
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.codecs.contract import Codec
+    from formats.codecs.contract import Codec, Runtime
     from formats.codecs.lookup import RuntimeName
 
 T = TypeVar("T")
@@ -288,7 +289,7 @@ class Choice(NamedTuple):
 
     engine: EngineOptions
     replacement: ReplacementOptions
-    target: Any
+    writing: Any  # the options of the target format
     raising: RaisingOptions
     runtime: RuntimeOptions
     reading: ReadOptions
@@ -297,7 +298,7 @@ class Choice(NamedTuple):
 
 
 def choose(
-    target: Codec, options: object, given: Mapping[str, Any], *, by: Callable[..., Any], reads: bool = False
+    target: Codec, options: object, keywords: Mapping[str, Any], *, by: Callable[..., Any], reads: bool = False
 ) -> Choice:
     """The options of each part: the engine, the target format and so on, and of reading if a file is read.
 
@@ -305,25 +306,35 @@ def choose(
 
     Raises: OptionError if an option is unknown, invalid, given twice, or missing.
     """
-    given, exact = _without_exact(target, given)
-    kinds: list[Any] = [EngineOptions, RaisingOptions, RuntimeOptions, ReplacementOptions, MetadataOptions]
-    _check_known(given, [*kinds, target.options, *((ReadOptions, ConversionOptions) if reads else ())], target, by)
+    keywords, exact = _without_exact(target, keywords)
+    kinds = [EngineOptions, RaisingOptions, RuntimeOptions, ReplacementOptions, MetadataOptions, target.options]
+    _check_known(keywords, [*kinds, *((ReadOptions, ConversionOptions) if reads else ())], target, by)
     if options is not None:
         if not isinstance(options, target.options):
             names = type(options).__name__, target.options.__name__
             raise OptionError(f"`options` is a {names[0]}, but must be a {names[1]} for {target.title}")
-        if twice := given.keys() & names_of(target.options):
+        if twice := keywords.keys() & names_of(target.options):
             raise OptionError(f"`{min(twice)}` is given twice: it is also in `options`")
-    engine, raising, runtime, replacement, texts = [make_own_options(kind, given) for kind in kinds]
+    engine, replacement = make_own_options(EngineOptions, keywords), make_own_options(ReplacementOptions, keywords)
+    raising, runtime = make_own_options(RaisingOptions, keywords), make_own_options(RuntimeOptions, keywords)
+    metadata = make_own_options(MetadataOptions, keywords).metadata
     check_replacement(replacement, overwrite=engine.overwrite)
-    of_target = make_own_options(target.options, given) if options is None else options
+    of_target = make_own_options(target.options, keywords) if options is None else options
     for row in option_rows(target.options):
         if row.required and getattr(of_target, row.name) is None:
             raise OptionError(f"`{row.name}` is needed to write {target.title}")
     of_target = _for_runtime(target, runtime, of_target)
-    _check_metadata(target, texts.metadata or {})
-    reading = make_own_options(ReadOptions, given)
-    return Choice(engine, replacement, of_target, raising, runtime, reading, texts.metadata, exact)
+    _check_metadata(target, metadata or {})
+    return Choice(
+        engine=engine,
+        replacement=replacement,
+        writing=of_target,
+        raising=raising,
+        runtime=runtime,
+        reading=make_own_options(ReadOptions, keywords),
+        metadata=metadata,
+        exact=exact,
+    )
 
 
 def taken(options: type[T], keywords: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
@@ -337,8 +348,8 @@ def _check_metadata(target: Codec, metadata: Mapping[str, str]) -> None:
     if target.metadata_keys is None:
         return
     if unknown := [key for key, text in metadata.items() if text and key not in target.metadata_keys]:
-        known = ", ".join(target.metadata_keys)
-        raise OptionError(f"`metadata` has {unknown[0]!r:.100}, which {target.title} does not know; it knows {known}")
+        keys = ", ".join(target.metadata_keys)
+        raise OptionError(f"`metadata` has {unknown[0]!r:.100}, which {target.title} does not know; it knows {keys}")
 
 
 def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
@@ -354,73 +365,83 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
         if named is not None and named.name != target.name:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
-    if options.dtype is not None and getattr(of_target, "link", False):
+    data_files = target.data_files(of_target)
+    if options.dtype is not None and data_files.in_archive:
         raise OptionError("`dtype` and `link` exclude each other: the weights stay in the archive as they are")
     if named is None:
         return of_target
-    if named.name == ONNXRUNTIME:
-        from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
+    if (runtime := named.runtime) is None:
+        _check_versions(options, named)
+    else:
+        _check_rewriting(target, options, named, runtime, data_files.name)
+    return of_target
 
-        release = named.release or NEWEST
-        for name in ("opset", "ir_version"):
-            chosen, most = getattr(options, name) or 0, getattr(RELEASES[release], name)
-            if chosen > most:
-                raise OptionError(f"`{name}` is {chosen}, but onnxruntime {release} reads none newer than {most}")
-        return of_target
+
+def _check_versions(options: RuntimeOptions, named: RuntimeName) -> None:
+    """Raises OptionError if the release of onnxruntime does not read the chosen versions."""
+    from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
+
+    release = named.release or NEWEST
+    for name in ("opset", "ir_version"):
+        chosen, most = getattr(options, name) or 0, getattr(RELEASES[release], name)
+        if chosen > most:
+            raise OptionError(f"`{name}` is {chosen}, but onnxruntime {release} reads none newer than {most}")
+
+
+def _check_rewriting(
+    target: Codec, options: RuntimeOptions, named: RuntimeName, runtime: Runtime, data_file: str | None
+) -> None:
+    """Raises OptionError if ONNX in the target format cannot be rewritten for a runtime with these options."""
     if target.only_runtime is not None:
         raise OptionError(f"`runtime` is {named.name}, which does not read the format of {target.title}")
-    runtime = lookup.runtime(named.name)
     newest = runtime.releases()[-1:]
     if named.release not in (None, *newest):
         written = f"ONNX is written for {named.name} {newest[0]} only"
         raise OptionError(f"`runtime` is {named}, but {written}; name that release, or none")
     if options.opset is not None:
-        raise OptionError(
-            f"`opset` and `runtime={named}` exclude each other: the operator set follows from the runtime"
-        )
+        reason = "the operator set follows from the runtime"
+        raise OptionError(f"`opset` and `runtime={named}` exclude each other: {reason}")
     if options.dtype is not None:
         raise OptionError(f"`dtype` and `runtime={named}` exclude each other: {named.name} computes in float32")
-    if isinstance(data_file := getattr(of_target, "external_data", None), str):
+    if data_file is not None:
         runtime.check_name(data_file)
-    return of_target
 
 
-def _without_exact(target: Codec, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+def _without_exact(target: Codec, keywords: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """The options without `exact`, and its value, if it is for a runtime: then the target format has no such option."""
-    text = given.get("runtime")
-    if "exact" not in given or not isinstance(text, str) or "exact" in names_of(target.options):
-        return given, False
-    if (named := lookup.runtime_named(text)).name == ONNXRUNTIME:
-        return given, False
-    of_format: Any = make_options(lookup.by_name(named.name).options, {"exact": given["exact"]})
-    return {key: value for key, value in given.items() if key != "exact"}, of_format.exact
+    text = keywords.get("runtime")
+    if "exact" not in keywords or not isinstance(text, str) or "exact" in names_of(target.options):
+        return keywords, False
+    named = lookup.runtime_named(text)
+    if named.runtime is None:
+        return keywords, False
+    of_format: Any = make_options(lookup.by_name(named.name).options, {"exact": keywords["exact"]})
+    return {key: value for key, value in keywords.items() if key != "exact"}, of_format.exact
 
 
 def in_one_file(
-    given: dict[str, Any], target: Codec, options: object, destination: Path | None = None
-) -> dict[str, Any]:
+    keywords: Mapping[str, Any], target: Codec, options: object, destination: Path | None = None
+) -> Mapping[str, Any]:
     """The keywords; in bytes or a stream, which is a single file, the weights are inside if no option says where.
 
     Raises: OptionError for an option that only files have.
     """
     if destination is not None and not is_stream(destination):
-        return given
+        return keywords
     kind, names = ("bytes", ("overwrite", "dry_run", "fsync")) if destination is None else ("a stream", ("fsync",))
     names = (*names, *names_of(ReplacementOptions))
-    if of_files := [name for name in names if given.get(name)]:
+    if of_files := [name for name in names if keywords.get(name)]:
         raise OptionError(f"`{of_files[0]}` is for files; the model is written to {kind}")
-    if options is None and "external_data" in names_of(target.options) and not given.get("link"):
-        given.setdefault("external_data", False)
-    return given
+    return keywords if options is not None else target.in_one_file(keywords)
 
 
-def _check_known(given: Mapping[str, Any], kinds: Sequence[type], target: Codec, by: Callable[..., Any]) -> None:
+def _check_known(keywords: Mapping[str, Any], kinds: Sequence[type], target: Codec, by: Callable[..., Any]) -> None:
     """Raises OptionError if the target, or any format, does not have a given option."""
-    known = set().union(*map(names_of, kinds))
-    if not (unknown := [name for name in given if name not in known]):
+    possible = set().union(*map(names_of, kinds))
+    if not (unknown := [name for name in keywords if name not in possible]):
         return
     of_others = set(names_of(ReadOptions)).union(*(names_of(codec.options) for codec in lookup.codecs()))
     if not (unheard := [name for name in unknown if name not in of_others]):
-        listed = " and ".join(f"`{name}`" for name in sorted(unknown))
+        listed = joined([f"`{name}`" for name in sorted(unknown)])
         raise OptionError(f"{listed} cannot be used for {target.title}")
     check_names(unheard, kinds, f" for {target.title}", by)

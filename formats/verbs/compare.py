@@ -43,6 +43,7 @@ from formats.tensordata.sources.source import Concat, Literal, Source
 from formats.verbs.arguments import path_of
 from formats.verbs.report import as_json, fields_as_json
 from formats.verbs.steps.opening import check_key, for_each, models_in, open_model
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -124,7 +125,7 @@ class Comparison:
 
         rows = [(difference.subject or difference.where, difference.detail) for difference in self.differences]
         rows += [("note", note.detail) for note in self.notes]
-        title = "equal" if self.equal else f"{self.count:,} difference{'s' * (self.count != 1)}"
+        title = "equal" if self.equal else counted(self.count, "difference")
         return html_table(title, " and ".join(map(str, self.paths)), first_rows(rows, self.count + len(self.notes)))
 
     def to_json(self) -> dict[str, Any]:
@@ -325,14 +326,14 @@ class _Walk:
         for name in set_names(first, second):
             if is_left_alike(first, second, name):
                 continue
-            found = differing(first, second, name)
-            both: tuple[Any, Any] = found[1:3] if found else (getattr(first, name), getattr(second, name))
+            part = differing(first, second, name)
+            both: tuple[Any, Any] = part[1:3] if part else (getattr(first, name), getattr(second, name))
             mine, theirs = both
             if mine is theirs or (not mine and not theirs and isinstance(mine, list)):
                 continue
             place = f"{where}.{name}" if where else name
             if isinstance(mine, list):
-                yield from self.lists(place, found or Differing(0, mine, theirs, 0))
+                yield from self.lists(place, part or Differing(0, mine, theirs, 0))
             elif isinstance(mine, Message) and isinstance(theirs, Message):
                 yield from self.messages(place, mine, theirs)
             elif not is_same_value(mine, theirs) and (
@@ -352,7 +353,7 @@ class _Walk:
         mine, theirs = _by_key(first, key), _by_key(second, key)
         if mine is None or theirs is None:
             mine, theirs = dict(enumerate(first)), dict(enumerate(second))
-        places = {k: index for index, k in enumerate(mine, before)}
+        places = {k: index for index, k in enumerate(mine, before)}  # the entries before are alike, and left out
         for k, entry in mine.items():
             if is_plainly_equal(entry, theirs.get(k)):
                 continue
@@ -505,9 +506,9 @@ def _compare_sources(first: Source, second: Source, row: DataType, elements: int
             largest = max(largest, _largest_difference(_numbers(mine, row), _numbers(theirs, row)))
     if not count:
         return "", None
-    detail = f"{count} of {elements} elements differ, the first is element {first_place}"
+    detail = f"{count:,} of {elements:,} elements differ, the first is element {first_place:,}"
     if row.bits < 8:
-        detail = f"{count} of {first.nbytes} bytes of packed elements differ, the first is byte {first_place}"
+        detail = f"{count:,} of {first.nbytes:,} bytes of packed elements differ, the first is byte {first_place:,}"
     return f"{detail}; the largest difference is {largest:.6g}", largest
 
 

@@ -8,7 +8,6 @@ has it for a file; the verbs of `edit.py` put a change of the model into it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,14 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs import lookup
 from formats.codecs.contract import OWN_OPERATORS
 from formats.collector import collector_paused
+from formats.editing.options import EditResult
 from formats.errors import EncodeError
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.file import or_stream, with_storage
+from formats.tensordata.plan import in_order
 from formats.verbs.arguments import model_of, path_of
 from formats.verbs.choices import ConversionOptions, choose, in_one_file, taken
-from formats.verbs.report import report_of
+from formats.verbs.report import ConversionReport, written_files
 from formats.verbs.steps.opening import common_permissions, located, open_model, permissions
-from formats.verbs.steps.planning import carry_out, is_translated, plan_of, plan_of_any, target_of
+from formats.verbs.steps.planning import check_and_execute, plan_of, plan_of_any, target_of
 
 if TYPE_CHECKING:
     import os
@@ -31,16 +32,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.codecs.contract import Change, Codec
-    from formats.editing.options import EditResult
+    from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.keywords import ConvertKeywords, ReadKeywords, WriteKeywords
-    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnyModel, AnySource
     from formats.verbs.choices import Choice
-    from formats.verbs.report import ConversionReport
     from formats.verbs.steps.opening import Opened
+    from formats.verbs.steps.planning import Planned
 
 
 def save(
@@ -72,15 +72,10 @@ def save(
     conversion = ConversionOptions(strict=strict, allow=allow)
     destination = or_stream(path_of(path))
     target = target_of(destination, format)
-    chosen = choose(target, options, in_one_file({**keywords}, target, options, destination), by=save)
+    chosen = choose(target, options, in_one_file(keywords, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
-    own = model_of(model)
-    plan, changes, edits = plan_of_any(own, target, destination, chosen)
-    plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
-    report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
-    translated = is_translated(own, target)
-    backup = next(iter(replaced.backups), None)
-    return replace(report, backup=backup, removed=replaced.removed, is_translated=translated, edits=edits)
+    planned = plan_of_any(model_of(model), target, destination, chosen)
+    return _write(planned, target, chosen, conversion, started)
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -89,7 +84,7 @@ def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: U
     Raises: OptionError and FormatError as `save` does.
     """
     target = lookup.by_name(format)
-    chosen = choose(target, options, in_one_file({**keywords}, target, options), by=dumps)
+    chosen = choose(target, options, in_one_file(keywords, target, options), by=dumps)
     plan = plan_of_any(model, target, Path("model").with_suffix(target.extensions[0]), chosen).plan
     if len(plan.files) > 1:
         raise EncodeError(f"these options make {len(plan.files)} files, but bytes can hold only one")
@@ -117,17 +112,31 @@ def convert(
     return converted(src, dst, Way(convert, options), keywords)
 
 
+class OtherFile(NamedTuple):
+    """A file that a change of a model reads: what is written is no less secret. The report lists its `paths`."""
+
+    source: Source
+    is_encrypted: bool = False
+    paths: tuple[Path, ...] = ()
+
+
+class Changed(NamedTuple):
+    """The model that a change made, what it did, and the other files that it read."""
+
+    model: Model
+    result: EditResult
+    others: Sequence[OtherFile] = ()
+
+
 class Way(NamedTuple):
     """How a model is converted: the function that was called, and the object with the options of the format.
 
-    `change` makes another model of the one that was read, or changes that one, and says what it did. It adds other
-    files that it reads to `others`, each with its codec.
+    `change` makes another model of the one that was read, or changes that one.
     """
 
     called: Callable[..., Any]
     options: object = None
-    change: Callable[[Model], tuple[Model, EditResult]] | None = None
-    others: Sequence[tuple[Source, Codec]] = ()
+    change: Callable[[Model], Changed] | None = None
 
 
 def _cautions(opened: Opened, target: Codec, chosen: Choice) -> list[Loss]:
@@ -146,27 +155,23 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: Mapping[s
     """
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
-    conversion, given = taken(ConversionOptions, keywords)
+    conversion, rest = taken(ConversionOptions, keywords)
     target = target_of(destination, conversion.to_format, "to_format")
-    given = in_one_file(given, target, way.options, destination)
-    chosen = choose(target, way.options, given, by=way.called, reads=True)  # an error comes before anything is read
+    others = in_one_file(rest, target, way.options, destination)
+    chosen = choose(target, way.options, others, by=way.called, reads=True)  # an error comes before anything is read
     path, destination = (
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
     with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
-        plan, changes, of_source = _planned(path, destination, target, chosen, conversion, way)
+        planned, of_source = _planned(path, destination, target, chosen, conversion, way)
     with located(path):
-        plan, replaced = carry_out(plan, target, chosen, strict=conversion.strict, allow=conversion.allow)
-    report = report_of(plan, target, destination, started, changes, dry_run=chosen.engine.dry_run)
-    return replace(
-        report, source=path, backup=next(iter(replaced.backups), None), removed=replaced.removed, **of_source
-    )
+        return _write(planned, target, chosen, conversion, started, **of_source)
 
 
 def _planned(
     path: Path, destination: Path, target: Codec, chosen: Choice, conversion: ConversionOptions, way: Way
-) -> tuple[WritePlan, tuple[Change, ...], dict[str, Any]]:
-    """The plan of a conversion, what it changes for a runtime, and what its report says of the file that is read."""
+) -> tuple[Planned, dict[str, Any]]:
+    """The plan of a conversion, and what its report says of the file that is read."""
     opened = open_model(
         path,
         conversion.from_format,
@@ -176,26 +181,45 @@ def _planned(
         called="from_format",
         needs_all=not chosen.engine.dry_run,
     )
-    if opened.codec.name == "onnx" and getattr(chosen.target, "source_hash", opened.source) is None:
-        chosen = chosen._replace(target=replace(chosen.target, source_hash=opened.source))
+    chosen = chosen._replace(writing=target.with_original(chosen.writing, opened.source, opened.codec))
     with located(path):
-        model, result = opened.model, None
         cautions, source_files = _cautions(opened, target, chosen), opened.files(path)
-        if way.change is not None:
-            model, result = way.change(model)
-        plan, changes, edits = plan_of(model, target, destination, chosen)
-        losses = (*cautions, *(result.losses if result else ()), *plan.losses)
-        allowed = [permissions(*read, target) for read in ((opened.source, opened.codec), *way.others)]
-        plan = plan._replace(losses=losses, permissions=common_permissions(allowed))
+        changed = Changed(opened.model, EditResult()) if way.change is None else way.change(opened.model)
+        planned = plan_of(changed.model, target, destination, chosen)
+        allowed = [opened.permissions(encrypts=target.encrypted)]
+        for other in changed.others:
+            allowed.append(permissions(other.source, decrypts=other.is_encrypted and not target.encrypted))
+            source_files += other.paths
+        plan = planned.plan._replace(
+            losses=(*cautions, *changed.result.losses, *planned.plan.losses),
+            permissions=common_permissions(allowed),
+        )
         notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards
-        of_source = {
-            "source_format": opened.codec.name,
-            "notes": notes,
-            "source_files": source_files,
-            "is_translated": is_translated(model, target),
-            "edits": (*(result.edits if result else ()), *edits),
-        }
-    return plan, changes, of_source
+    of_source = {"source": path, "source_format": opened.codec.name, "notes": notes, "source_files": source_files}
+    return planned._replace(plan=plan, edits=(*changed.result.edits, *planned.edits)), of_source
+
+
+def _write(
+    planned: Planned, target: Codec, chosen: Choice, conversion: ConversionOptions, started: float, **of_source: Any
+) -> ConversionReport:
+    """Write what is planned, and report it; `of_source` are fields of the report, if the model was read from a file."""
+    plan, replaced = check_and_execute(planned.plan, target, chosen, conversion)
+    return ConversionReport(
+        **{"source": None, "source_format": None, **of_source},
+        destination=plan.files[-1].path,
+        target_format=target.name,
+        files=written_files(plan.files),
+        seconds=perf_counter() - started,
+        losses=in_order(plan.losses),
+        changes=planned.changes,
+        dry_run=chosen.engine.dry_run,
+        settings=plan.settings,
+        usage=plan.usage,
+        backup=replaced.backup,
+        removed=replaced.removed,
+        edits=planned.edits,
+        is_translated=planned.is_translated,
+    )
 
 
 def link(

@@ -7,18 +7,17 @@ destination, `edit` writes only the end of its archive again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
-from formats.codecs.lookup import ONNXRUNTIME, by_name
 from formats.editing.model_edits import edited, extracted, merged, with_metadata
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.scopes import main_graph
 from formats.editing.weight_files import WRITTEN, has_weights, read_weights, tensor_plan
 from formats.editing.weights import weight_named
 from formats.errors import OptionError, UnsupportedError
+from formats.onnxzip import CODEC as ARCHIVE
 from formats.onnxzip import editing
 from formats.onnxzip.options import ArchiveOptions
 from formats.options import make_each_options, make_own_options
@@ -34,9 +33,9 @@ from formats.verbs.choices import (
     check_replacement,
     taken,
 )
-from formats.verbs.convert import Way, converted
-from formats.verbs.report import ConversionReport, WrittenFile
-from formats.verbs.steps.opening import located, open_model, permissions
+from formats.verbs.convert import Changed, OtherFile, Way, converted
+from formats.verbs.report import ConversionReport, WrittenFile, written_files
+from formats.verbs.steps.opening import located, open_model
 from formats.verbs.steps.planning import check_losses, execute_plan
 from formats.verbs.steps.versions import in_versions
 from formats.words import in_units
@@ -46,10 +45,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from formats.codecs.contract import Codec
     from formats.ir.model import Model
     from formats.keywords import EditKeywords, ExtractKeywords, MergeKeywords
-    from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnyDestination, AnySource
 
 
@@ -68,55 +65,54 @@ def edit(
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
     """
-    edits, given = taken(EditOptions, keywords)
-    others: list[tuple[Source, Codec]] = []
+    edits, others = taken(EditOptions, keywords)
 
-    def change(model: Model) -> tuple[Model, EditResult]:
-        return edited(model, edits, *_weights_of(edits.weights, others), own=True)
+    def change(model: Model) -> Changed:
+        tensors, origin, files = _weights_of(edits.weights)
+        return Changed(*edited(model, edits, tensors, origin, own=True), files)
 
-    way = Way(edit, options, change, others)
+    way = Way(edit, options, change)
     if dst is None:
-        return _in_place(src, way, given)
-    return converted(src, dst, way, given)
+        return _in_place(src, way, others)
+    return converted(src, dst, way, others)
 
 
-def _weights_of(weights: Any, others: list[tuple[Source, Codec]]) -> tuple[Mapping[str, Any], str]:
-    """The tensors or arrays by name, and the name of the file that they are in, which is added to `others`.
+def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str, list[OtherFile]]:
+    """The tensors or arrays by name, the name of the file that they are in, and all files that were read for them.
 
     Raises: FormatError if the file cannot be read.
     """
     if weights is None or isinstance(weights, Mapping):
-        return weights or {}, ""
+        return weights or {}, "", []
     path = local_path_of(weights)
     if has_weights(path):
         files: list[File] = []
         tensors = read_weights(path, files)
-        others += [(file.span(), by_name("onnx")) for file in files]
-        return tensors, path.name
+        return tensors, path.name, [OtherFile(file.span()) for file in files]
     opened = open_model(path)
-    others.append((opened.source, opened.codec))
-    return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name
+    others = [OtherFile(opened.source, opened.codec.encrypted)]
+    return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name, others
 
 
-def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionReport:
+def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> ConversionReport:
     """Edit an archive in place: entries of weights stay where they are."""
     started = perf_counter()
-    path = _archive(src, way, given)
+    path = _archive(src, way, keywords)
     kinds = (ConversionOptions, EngineOptions, ReadOptions, RuntimeOptions, MetadataOptions)
     conversion, engine, reading, versions, texts = make_each_options(
-        kinds, given, of=" without a destination", by=way.called
+        kinds, keywords, of=" without a destination", by=way.called
     )
-    if versions.named is not None and versions.named.name != ONNXRUNTIME:
+    if versions.named is not None and versions.named.runtime is not None:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
     if versions.dtype is not None:
         raise OptionError("`dtype` changes all weights, so it needs a destination")
     opened = open_model(path, conversion.from_format, reading, called="from_format")
-    if opened.codec.name != "onnxz":
+    if opened.codec is not ARCHIVE:
         raise UnsupportedError(f"this is {opened.codec.title}, which cannot be edited in place; name DST", path=path)
     assert way.change is not None
     with located(path):
         cautions = [*opened.cautions()]
-        model, result = way.change(opened.model)
+        model, result, _ = way.change(opened.model)
         if texts.metadata:
             model, more = with_metadata(model, texts.metadata)
             result += more
@@ -143,16 +139,16 @@ def _in_place(src: AnySource, way: Way, given: Mapping[str, Any]) -> ConversionR
     )
 
 
-def _archive(src: AnySource, way: Way, given: Mapping[str, Any]) -> Path:
+def _archive(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> Path:
     """The path of an archive that may be edited in place. Raises: OptionError for anything else."""
     path = or_stream(path_of(src))
-    if path.suffix.lower() != ".onnxz":
+    if path.suffix.lower() not in ARCHIVE.extensions:
         hint = "only an archive (.onnxz) can be edited in place; name DST, or SRC again with `overwrite=True`"
         raise OptionError(f"the destination is missing; {hint}")
     for name, value in (
-        ("to_format", given.get("to_format")),
+        ("to_format", keywords.get("to_format")),
         ("options", way.options),
-        ("lenient", given.get("lenient")),
+        ("lenient", keywords.get("lenient")),
     ):
         if value:
             raise OptionError(f"`{name}` needs a destination")
@@ -176,13 +172,11 @@ def merge(
     Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
     raises, nothing was written.
     """
-    wanted, given = taken(MergeOptions, keywords)
-    reading, conversion = make_own_options(ReadOptions, given), make_own_options(ConversionOptions, given)
-    others: list[tuple[Source, Codec]] = []
-    files: list[Any] = []
+    wanted, others = taken(MergeOptions, keywords)
+    reading, conversion = make_own_options(ReadOptions, others), make_own_options(ConversionOptions, others)
     path = or_stream(path_of(second))
 
-    def change(model: Model) -> tuple[Model, EditResult]:
+    def change(model: Model) -> Changed:
         opened = open_model(
             path,
             conversion.from_format,
@@ -191,12 +185,10 @@ def merge(
             key_is_for_it=False,
             called="from_format",
         )
-        others.append((opened.source, opened.codec))
-        files.extend(opened.files(path))
-        return merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True)
+        other = OtherFile(opened.source, opened.codec.encrypted, opened.files(path))
+        return Changed(*merged(model, opened.model, wanted.connect or (), wanted.prefix or "", own=True), [other])
 
-    report = converted(first, dst, Way(merge, options, change, others), given)
-    return replace(report, source_files=(*report.source_files, *files))
+    return converted(first, dst, Way(merge, options, change), others)
 
 
 def extract(
@@ -214,47 +206,48 @@ def extract(
     Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
     does. If it raises, nothing was written.
     """
-    wanted, given = taken(ExtractOptions, keywords)
+    wanted, others = taken(ExtractOptions, keywords)
 
-    def change(model: Model) -> tuple[Model, EditResult]:
-        return extracted(model, wanted.inputs, wanted.outputs)
+    def change(model: Model) -> Changed:
+        return Changed(*extracted(model, wanted.inputs, wanted.outputs))
 
     way = Way(extract, options, change)
     if wanted.tensor is not None:
-        return _tensor(src, dst, wanted.tensor, way, given)
+        return _tensor(src, dst, wanted.tensor, way, others)
     if wanted.inputs is None and wanted.outputs is None:
         raise OptionError("name what to extract: `inputs`, `outputs` or a `tensor`")
-    return converted(src, dst, way, given)
+    return converted(src, dst, way, others)
 
 
-def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, given: Mapping[str, Any]) -> ConversionReport:
+def _tensor(src: AnySource, dst: AnyDestination, name: str, way: Way, keywords: Mapping[str, Any]) -> ConversionReport:
     """Write one tensor."""
     started = perf_counter()
     path, destination = or_stream(path_of(src)), or_stream(path_of(dst))
     if destination.suffix.lower() not in WRITTEN:
         raise OptionError(f"`tensor` is written to a {' or '.join(WRITTEN)} file, and {destination.name} is none")
-    for word, value in (("to_format", given.get("to_format")), ("options", way.options)):
+    for word, value in (("to_format", keywords.get("to_format")), ("options", way.options)):
         if value is not None:
             raise OptionError(f"`{word}` is for models; a `tensor` has the format of its extension")
     kinds = (ConversionOptions, EngineOptions, ReplacementOptions, ReadOptions)
-    conversion, engine, replacement, reading = make_each_options(kinds, given, of=" for a `tensor`", by=way.called)
+    conversion, engine, replacement, reading = make_each_options(kinds, keywords, of=" for a `tensor`", by=way.called)
     check_replacement(replacement, overwrite=engine.overwrite)
     opened = open_model(path, conversion.from_format, reading, lenient=conversion.lenient, called="from_format")
     with located(path):
         tensor = weight_named(opened.model, name)
-        allowed = permissions(opened.source, opened.codec, by_name("onnx"))
-        plan = WritePlan((tensor_plan(tensor, name, destination),), permissions=allowed)
+        files = (tensor_plan(tensor, name, destination),)
+        plan = WritePlan(files, permissions=opened.permissions(encrypts=False))
     plan, replaced = execute_plan(plan, engine, replacement)
-    report = ConversionReport(
+    return ConversionReport(
         source=path,
         destination=destination,
         source_format=opened.codec.name,
         target_format=destination.suffix.lower().removeprefix("."),
-        files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
+        files=written_files(plan.files),
         seconds=perf_counter() - started,
         losses=plan.losses,
         source_files=opened.files(path),
         dry_run=engine.dry_run,
+        backup=replaced.backup,
+        removed=replaced.removed,
         edits=(Edit("tensor", f"{name} {list(tensor.dims)}"),),
     )
-    return replace(report, backup=next(iter(replaced.backups), None), removed=replaced.removed)

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.codecs import lookup
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
@@ -24,7 +23,8 @@ from formats.tensordata.file import AbsentFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.report import as_json, fields_as_json
-from formats.verbs.steps.opening import models_in, read_model
+from formats.verbs.steps.opening import models_in, read_decoded
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class MissingFile(NamedTuple):
         return {**self._asdict(), "path": str(self.path)}
 
 
-class Value(NamedTuple):
+class ValueEntry(NamedTuple):
     """An input or output, its type in the text form of ONNX, such as `float[N,3,224,224]`."""
 
     name: str
@@ -111,7 +111,7 @@ class NodeEntry(NamedTuple):
         return {**self._asdict(), "inputs": list(self.inputs), "outputs": list(self.outputs)}
 
 
-class Part(NamedTuple):
+class PartTotal(NamedTuple):
     """The tensors of a part of a model; their names begin with `name`, or "" for those without parts."""
 
     name: str
@@ -179,15 +179,15 @@ class Inspection:
     producer_version: str
     opsets: Mapping[str, int]
     metadata: Mapping[str, str]
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: tuple[ValueEntry, ...]
+    outputs: tuple[ValueEntry, ...]
     operators: Mapping[str, int]
     data_types: Mapping[str, Total]
     tensors: tuple[TensorEntry, ...]
     archive: Path | None = None  # to which the graph is linked
     runtime: RuntimeFindings | None = None  # if one was requested
     nodes: tuple[NodeEntry, ...] | None = None  # if they were requested
-    parts: tuple[Part, ...] | None = None  # likewise; the largest first
+    parts: tuple[PartTotal, ...] | None = None  # likewise; the largest first
     missing: tuple[MissingFile, ...] = ()
     model: str | None = None  # its name, in an archive with several; `None` for the default one
     models: tuple[Inspection, ...] = ()  # of an archive with several; the default one last
@@ -217,7 +217,7 @@ class Inspection:
             ("nodes", f"{sum(self.operators.values()):,}: {listed(operators, SHOWN_OPERATORS)}"),
             ("parameters", f"{self.parameters:,}"),
             *(
-                (name, f"{total.tensors:,} tensor{'s' * (total.tensors != 1)}, {total.nbytes:,} bytes")
+                (name, f"{counted(total.tensors, 'tensor')}, {total.nbytes:,} bytes")
                 for name, total in self.data_types.items()
             ),
             *first_rows([("missing", f"{file.path}: {file.reason}") for file in self.missing]),
@@ -262,7 +262,7 @@ class Inspection:
 def _in_words(seen: Inspection) -> str:
     """One model of several, in a line."""
     name = "the default model" if seen.model is None else seen.model
-    return f"{name}: {sum(seen.operators.values()):,} nodes, {seen.parameters:,} parameters"
+    return f"{name}: {counted(sum(seen.operators.values()), 'node')}, {counted(seen.parameters, 'parameter')}"
 
 
 def inspect(
@@ -291,12 +291,12 @@ def inspect(
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     with collector_paused():
-        found, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
+        inspection, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
         if last is None:
             others = [name for name in names if name is not None]
         models = (replace(reading, model=name) for name in others)
         seen = [_inspect(path, format, each, chosen, nodes=nodes, params=params) for each in models]
-    return _of_several([*(other for other, _ in seen), found]) if seen else found
+    return _of_several([*(other for other, _ in seen), inspection]) if seen else inspection
 
 
 def _of_several(models: Sequence[Inspection]) -> Inspection:
@@ -350,7 +350,7 @@ def _inspect(
     params: int,
 ) -> tuple[Inspection, tuple[str | None, ...]]:
     """One model of the file, and the names of all of them."""
-    codec, source, model = read_model(path, format, reading)
+    codec, source, model = read_decoded(path, format, reading)
     bundle = codec.bundle(source) if codec.is_archive else None
     graph_inputs, graph_outputs, constants = _interface(model)
     tensors_by_place = list(walk.tensors(model))  # once: it takes as long as reading the model
@@ -433,17 +433,18 @@ def _nodes(model: Model) -> Iterator[NodeEntry]:
             yield NodeEntry(place, node.name or "", node.op_type or "", node.domain or ONNX, *ends)
 
 
-def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[Part, ...]:
+def _parts(tensors: Iterable[TensorEntry], depth: int) -> tuple[PartTotal, ...]:
     """The tensors, counted by the first words of their names: `depth` words after those that all names share."""
     entries = [entry for entry in tensors if _has_parameters(entry)]
     words = [tuple(word for word in re.split("[./]", entry.name) if word)[:-1] for entry in entries]
+    # What the first and the last name in order share, all names between them share, too.
     first, last = (end((each for each in words if each), default=()) for end in (min, max))
     shared = next((n for n, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
-    parts: dict[str, Part] = {}
+    parts: dict[str, PartTotal] = {}
     for entry, each in zip(entries, words, strict=True):
         name = ".".join(each[: shared + depth])
-        old = parts.get(name, Part(name, 0, 0, 0))
-        parts[name] = Part(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
+        old = parts.get(name, PartTotal(name, 0, 0, 0))
+        parts[name] = PartTotal(name, old.tensors + 1, old.parameters + _count(entry), old.nbytes + entry.nbytes)
     return tuple(sorted(parts.values(), key=lambda part: -part.parameters))
 
 
@@ -457,9 +458,9 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
     named = chosen.named
     assert named is not None
     model, losses = raise_model(model)
-    if named.name == ONNXRUNTIME:
+    runtime = named.runtime
+    if runtime is None:
         return _of_onnxruntime(model, chosen, losses)
-    runtime = lookup.runtime(named.name)
     newest = runtime.releases()[-1:]
     if named.release not in (None, *newest):
         raise OptionError(f"`runtime` is {named}, but only the ONNX loader of {named.name} {newest[0]} is known")
@@ -498,8 +499,8 @@ def _interface(model: Model) -> tuple[list[ValueInfo], list[ValueInfo], set[str 
     return graph.input, graph.output, names
 
 
-def _value(info: ValueInfo) -> Value:
-    return Value(info.name or "", type_with_dims(info.type))
+def _value(info: ValueInfo) -> ValueEntry:
+    return ValueEntry(info.name or "", type_with_dims(info.type))
 
 
 def raw_nbytes(tensor: Tensor) -> int:

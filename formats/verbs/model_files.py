@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,12 +18,13 @@ from formats.ir.archive_link import ArchiveLink
 from formats.ir.storage import location_of
 from formats.onnxpb.external.other_graphs import Naming, OtherGraphs
 from formats.onnxpb.external.safetensors import header_of
+from formats.onnxzip import CODEC as ARCHIVE
 from formats.options import make_options
 from formats.tensordata.file import AbsentFile
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.inspect import raw_nbytes, span_of, tolerant
 from formats.verbs.report import fields_as_json
-from formats.verbs.steps.opening import models_in, read_model
+from formats.verbs.steps.opening import models_in, read_decoded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -126,17 +126,17 @@ def open_files(
     """
     names = models_in(path, format_name, reading)
     # The models in one archive have the same files, so one of them is enough.
-    codec, source, model = read_model(path, format_name, replace(reading, model=names[-1]))
+    codec, source, model = read_decoded(path, format_name, replace(reading, model=names[-1]))
     model_file = next(source.files())
     data, absent = _data_files(model, model_file)
-    reasons: dict[str, str] = {}
+    reasons: dict[str, str] = {}  # why files stay, by location
     unread = None
     if not alone and (data or codec.is_archive):
         reasons, unread = _needed_by_others(path, model_file, data, ignored, trusts_unread=trusts_unread)
     files = [_listed(path, model_file, "", reasons.get("", ""))]
     for location in sorted({*data, *absent}):
         place = path.parent / location
-        if location in data:
+        if location in data:  # at least one tensor is in it
             listed = _listed(place, data[location], location, reasons.get(location) or _elsewhere(path, location))
             if location in absent:  # too short for one tensor, long enough for another
                 listed = listed._replace(missing=absent[location].reason)
@@ -212,7 +212,7 @@ def _used_by(other: Naming, files: Mapping[str, File]) -> set[str] | None:
     if other.is_too_large:
         return None
     try:
-        _, _, model = read_model(other.path)
+        _, _, model = read_decoded(other.path)
     except (FormatError, OSError):  # perhaps only its data is missing
         named = other.references()
         return None if named is None else {location for location in files if os.path.normpath(location) in named}
@@ -220,11 +220,6 @@ def _used_by(other: Naming, files: Mapping[str, File]) -> set[str] | None:
     used = {file.path for source in sources if source is not None for file in source.files()}
     model.close()
     return {location for location, file in files.items() if file.path in used}
-
-
-def is_named_after(name: str, model: Path) -> bool:
-    """Whether the name of a data file begins with the name of its model, with or without the extension."""
-    return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None
 
 
 class FileLayout(NamedTuple):
@@ -248,8 +243,8 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     reading = make_options(ReadOptions, options, by=layout)
     path = path_of(path)
     *names, last = models_in(path, format, reading)
-    codec, source, model = read_model(path, format, replace(reading, model=last))
-    models = [read_model(path, format, replace(reading, model=name))[2] for name in names]
+    codec, source, model = read_decoded(path, format, replace(reading, model=last))
+    models = [read_decoded(path, format, replace(reading, model=name))[2] for name in names]
     here = {file.path: file for file in source.files()}  # the archive of several models is opened for each
     tensors: dict[File, dict[tuple[int, int], Region]] = {file: {} for file in here.values()}
     inner = []
@@ -267,7 +262,7 @@ def layout(path: AnySource, *, format: str | None = None, **options: Unpack[Read
     parts: dict[File, Iterable[Region]] = {own: codec.regions(source)}
     for file in sorted(others, key=lambda file: file.path):
         is_archive = link is not None and file.path.name == link.archive
-        parts[file] = (lookup.by_name("onnxz").regions if is_archive else header_of)(file.span())
+        parts[file] = (ARCHIVE.regions if is_archive else header_of)(file.span())
     first, *rest = (
         FileLayout(file.path, file.nbytes, tuple(_regions(file.nbytes, regions, tensors[file].values())))
         for file, regions in parts.items()

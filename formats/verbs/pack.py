@@ -26,19 +26,18 @@ from formats.tensordata.file import File
 from formats.tensordata.local.directory import made_folders, move
 from formats.tensordata.plan import WritePlan, in_order
 from formats.verbs.arguments import local_path_of
-from formats.verbs.report import fields_as_json, verdict_of_models
+from formats.verbs.report import fields_as_json, losses_of_model, verdict_of_models
 from formats.verbs.steps.opening import (
     check_key,
     common_permissions,
     located,
     model_name,
     open_model,
-    permissions,
     recognised,
 )
-from formats.verbs.steps.planning import own_codec, raise_model
+from formats.verbs.steps.planning import is_translated, raise_model
 from formats.verbs.steps.replacement import whole_file
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from formats.keywords import PackKeywords
     from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
-    from formats.tensordata.plan import FilePlan, Loss
+    from formats.tensordata.plan import Loss
     from formats.tensordata.sources.source import Source
     from formats.verbs.steps.opening import Opened
 
@@ -102,17 +101,12 @@ class Packed:
     skipped: tuple[Path, ...]
     losses: tuple[Loss, ...]
     seconds: float
+    verdict: str  # whether the models in the archive compute the same, in one line
     dry_run: bool = False
-    is_translated: bool = False  # a model of another format got ONNX's operators
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
         return "\n".join(self.lines())
-
-    @property
-    def verdict(self) -> str:
-        """Whether the models in the archive compute the same, in one line."""
-        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     def lines(self) -> Iterator[str]:
         """What was written, and whether it computes the same, for people."""
@@ -153,7 +147,7 @@ class Unpacked:
 
     def lines(self) -> Iterator[str]:
         """What was written, for people."""
-        yield f"{self.folder}  {self.entries + len(self.models)} files, {in_units(self.nbytes)}"
+        yield f"{self.folder}  {counted(self.entries + len(self.models), 'file')}, {in_units(self.nbytes)}"
         yield from (f"  {path}" for path in (*self.models, *self.files))
         if self.has_hashes:
             yield "`sha256sum -c __SHA256SUMS` in this folder checks every file"
@@ -194,15 +188,23 @@ def pack(
     skipped = tuple(file for file in files.values() if os.path.realpath(file) in data)
     kept = {name: file for name, file in files.items() if file not in skipped}
     with collector_paused():
-        plan, shared = _plan(opened, kept, path, chosen)
-    allowed = (permissions(model.source, model.codec, CODEC) for model in opened.values())
+        plan, shared_nbytes = _plan(opened, kept, path, chosen)
+    allowed = (model.permissions(encrypts=False) for model in opened.values())
     plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
     losses = in_order(plan.losses)
-    seconds = perf_counter() - started
-    translated = any(own_codec(model.model) is not None for model in opened.values())
+    translates = any(is_translated(model.model, CODEC) for model in opened.values())
     return Packed(
-        path, plan.nbytes, tuple(opened), tuple(kept), shared, skipped, losses, seconds, engine.dry_run, translated
+        path=path,
+        nbytes=plan.nbytes,
+        models=tuple(opened),
+        files=tuple(kept),
+        shared_nbytes=shared_nbytes,
+        skipped=skipped,
+        losses=losses,
+        seconds=perf_counter() - started,
+        verdict=verdict_of_models(losses, is_translated=translates),
+        dry_run=engine.dry_run,
     )
 
 
@@ -240,8 +242,8 @@ def _models_and_files(paths: list[_NamedPath], default: str | None) -> tuple[dic
     names = [*files, *(MODEL_PREFIX + name for name in models if name is not None)]
     if broken := next(filter(broken_by_name, names), None):
         raise OptionError(f"no entry of an archive can be called {broken!r:.80}; choose a name with NAME=PATH")
-    if found := broken_by_names([*names, "__MODEL_PROTO"]):
-        raise OptionError(f"{found[1]}; choose a name with NAME=PATH")
+    if problem := broken_by_names([*names, "__MODEL_PROTO"]):
+        raise OptionError(f"{problem[1]}; choose a name with NAME=PATH")
     return models, files
 
 
@@ -258,7 +260,7 @@ def _is_model(path: Path) -> bool:
     codecs = [codec for codec in lookup.codecs() if path.suffix.lower() in codec.extensions]
     if any(codec.sniff(head, path.stat().st_size) is not Match.NONE for codec in codecs):
         return True
-    return bool(codecs) and path.suffix.lower() != ".json"
+    return bool(codecs) and path.suffix.lower() != ".json"  # settings and vocabularies have this extension, too
 
 
 def _plan(
@@ -267,13 +269,14 @@ def _plan(
     """How to write the archive, and the number of bytes of weights that are not stored again."""
     from formats.onnxzip.archive import Packing
 
+    # Two models often have the same weights, and what is unpacked must be checked by `sha256sum`.
     packing = Packing(ArchiveOptions(options.size_threshold, options.alignment, dedup=True, sha256=True))
     losses: list[Loss] = []
     for name, model_file in opened.items():
         model, raised = raise_model(without_link(model_file.model))
         packing.pack(model, name)
-        new, packing.losses = [*model_file.cautions(), *raised, *packing.losses], []
-        losses += [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in new]
+        losses += losses_of_model(name, (*model_file.cautions(), *raised, *packing.losses))
+        packing.losses = []
     packing.finish({name: File.open(file).span() for name, file in files.items()}, {})
     return packing.plan(path)._replace(losses=tuple(losses)), packing.shared_nbytes
 
@@ -325,12 +328,12 @@ def unpack(
     else:
         nbytes = _write_files(files, source, target, progress)
     return Unpacked(
-        target,
-        nbytes,
-        tuple(target / name for name in models),
-        tuple(target / entry.name for entry in contents.files),
-        len(contents.entries()),
-        contents.hashes is not None,
+        folder=target,
+        nbytes=nbytes,
+        models=tuple(target / name for name in models),
+        files=tuple(target / entry.name for entry in contents.files),
+        entries=len(contents.entries()),
+        has_hashes=contents.hashes is not None,
     )
 
 
@@ -369,7 +372,8 @@ def _write_files(
                 folders.enter_context(made_folders(place))
                 for first in range(0, len(folders_of[place]), OPEN_AT_ONCE):
                     some = folders_of[place][first : first + OPEN_AT_ONCE]
-                    plan = WritePlan(tuple(_file_of(place / name, entry, source) for name, entry in some))
+                    payloads = ((name, source.slice(entry.payload_offset, entry.nbytes)) for name, entry in some)
+                    plan = WritePlan(tuple(whole_file(place / name, payload) for name, payload in payloads))
                     execute(plan, EngineOptions(progress=progress and part_of(progress, written_bytes, nbytes)))
                     written += ((place, name) for name, _ in some)
                     written_bytes += plan.nbytes
@@ -406,9 +410,4 @@ def _by_folder(files: Iterable[tuple[str, Entry]], target: Path) -> dict[Path, l
     for name, entry in files:
         folder, _, own_name = name.rpartition("/")
         folders.setdefault(folder, []).append((own_name, entry))
-    return {target.joinpath(*folder.split("/")): found for folder, found in folders.items()}
-
-
-def _file_of(path: Path, entry: Entry, source: Source) -> FilePlan:
-    """The file that an entry becomes."""
-    return whole_file(path, source.slice(entry.payload_offset, entry.nbytes))
+    return {target.joinpath(*folder.split("/")): files for folder, files in folders.items()}

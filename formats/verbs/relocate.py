@@ -12,9 +12,9 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
@@ -32,17 +32,26 @@ from formats.tensordata.replacing.lock import locked_together
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
-from formats.verbs.model_files import IS_A_MODEL, is_named_after, open_files
+from formats.verbs.model_files import IS_A_MODEL, open_files
 from formats.verbs.repair import check_finished, finish
 from formats.verbs.report import WrittenFile, fields_as_json
-from formats.verbs.steps.replacement import Work, backup_of, execute_replacing, graph_plan, old_model, whole_file
+from formats.verbs.steps.replacement import (
+    Work,
+    backup_of,
+    execute_replacing,
+    is_named_after,
+    old_model,
+    renamed_with,
+    whole_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
-    from formats.keywords import PlaceKeywords
+    from formats.keywords import RelocationKeywords
+    from formats.tensordata.plan import FilePlan
     from formats.verbs.model_files import ModelFiles, OpenedFiles, OwnFile
     from formats.verbs.steps.replacement import Replaced
 
@@ -50,7 +59,7 @@ LEFT = "it belonged to the replaced model; remove it if nothing else needs it, o
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceOptions:
+class RelocationOptions:
     """How a model is copied or moved to another path.
 
     `overwrite`: the model at the destination and its data files are replaced, but no other files. `parents`: missing
@@ -109,7 +118,7 @@ class Relocation:
         }
 
 
-def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
+def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[RelocationKeywords]) -> Relocation:
     """Copy the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files that are named after the model are renamed with it. If a file with the same bytes is there, such as
@@ -120,12 +129,10 @@ def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     Raises: FormatError if the model cannot be read, or has the extension of another format at `dst`; OSError
     if the files cannot be written. If it raises, nothing was written.
     """
-    engine, replacement = _chosen(options)
-    place = _place(dst, local_path_of(src))
-    return _relocate(_opened(local_path_of(src), place, engine, moves=False), place, engine, replacement, moves=False)
+    return _relocate(_request(src, dst, options, moves=False))
 
 
-def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[PlaceKeywords]) -> Relocation:
+def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpack[RelocationKeywords]) -> Relocation:
     """Move or rename the model at `src` with its data files to `dst`, a path or a folder.
 
     Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
@@ -134,18 +141,31 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     Raises: as `cp` does, and FormatError if another graph in the folder cannot be read, because it may use the
     same data. If it raises, nothing was written or removed.
     """
-    engine, replacement = _chosen(options)
-    if not engine.dry_run:
-        finish(local_path_of(src))
-    place = _place(dst, local_path_of(src))
-    return _relocate(_opened(local_path_of(src), place, engine, moves=True), place, engine, replacement, moves=True)
+    request = _request(src, dst, options, moves=True)
+    if not request.engine.dry_run:
+        finish(request.src)
+    return _relocate(request)
 
 
-def _chosen(given: Mapping[str, Any]) -> tuple[EngineOptions, ReplacementOptions]:
-    """The options for the engine, and what becomes of a replaced model."""
-    place, replacement = make_each_options((PlaceOptions, ReplacementOptions), given)
-    check_replacement(replacement, overwrite=place.overwrite)
-    return EngineOptions(**{name: getattr(place, name) for name in names_of(PlaceOptions)}), replacement
+class _Request(NamedTuple):
+    """What `cp` or `mv` was called for; both are full paths of a model."""
+
+    src: Path
+    dst: Path
+    moves: bool
+    engine: EngineOptions
+    replacement: ReplacementOptions
+
+
+def _request(
+    src: str | os.PathLike[str], dst: str | os.PathLike[str], keywords: Mapping[str, Any], *, moves: bool
+) -> _Request:
+    """The request of a call. Raises: OptionError for a wrong one."""
+    relocation, replacement = make_each_options((RelocationOptions, ReplacementOptions), keywords)
+    check_replacement(replacement, overwrite=relocation.overwrite)
+    engine = EngineOptions(**{name: getattr(relocation, name) for name in names_of(RelocationOptions)})
+    source = local_path_of(src)
+    return _Request(source, _place(dst, source), moves, engine, replacement)
 
 
 def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = False) -> Relocation:
@@ -174,14 +194,16 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
             locks.enter_context(locked_together([path]))
             check_finished(path)
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
-        there = (file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data)
-        listed = replace(opened.listed, files=tuple(there))
         _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
-        if not all_data:
-            listed = replace(listed, files=tuple(_with_reason(file, listed.path) for file in listed.files))
+        files = [file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data]
+        for number, file in enumerate(files if not all_data else ()):
+            if not file.stays and file.location and not is_named_after(file.path.name, path):
+                files[number] = file._replace(
+                    stays="it is not named after the model; `all_data=True` removes it anyway"
+                )
         opened.model.close()  # some systems do not remove a file that is open
-        removed, kept = _remove(listed, opened, dry_run), tuple(_kept(listed.files))
-        return Relocation(listed.path, None, removed=removed, kept=kept, dry_run=dry_run)
+        removed, kept = _remove(files, opened, dry_run), tuple(_kept(files))
+        return Relocation(path, None, removed=removed, kept=kept, dry_run=dry_run)
 
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
@@ -192,85 +214,78 @@ def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
         raise TensorDataError(text, path=opened.unread)
 
 
-def _with_reason(file: OwnFile, model: Path) -> OwnFile:
-    if file.stays or not file.location or is_named_after(file.path.name, model):
-        return file
-    return file._replace(stays="it is not named after the model; `all_data=True` removes it anyway")
-
-
-def _new_name(location: str, src: Path, dst: Path) -> str:
-    """The name of a data file next to the new model."""
-    name = location.replace("\\", "/").rpartition("/")[2]
-    if name.startswith(src.name):
-        return dst.name + name[len(src.name) :]
-    return dst.stem + name[len(src.stem) :] if is_named_after(name, src) else name
-
-
-def _opened(src: Path, dst: Path, options: EngineOptions, *, moves: bool) -> OpenedFiles:
-    """The model at `src`, which can be at `dst`. Raises: what `_check_destination` and `_check_all_read` do."""
-    opened = open_files(src, None, READ_DEFAULTS, (dst,), alone=not moves)
-    _check_destination(opened.listed, dst, parents=options.parents)
+def _opened(request: _Request) -> OpenedFiles:
+    """The model, which can be at its destination. Raises: what `_check_destination` and `_check_all_read` do."""
+    opened = open_files(request.src, None, READ_DEFAULTS, (request.dst,), alone=not request.moves)
+    _check_destination(opened.listed, request.dst, parents=request.engine.parents)
     _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
     return opened
 
 
-def _relocate(
-    opened: OpenedFiles, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
-) -> Relocation:
-    if options.dry_run:
-        return _relocated(opened, dst, options, replacement, moves=moves)
-    src = opened.listed.path
+def _relocate(request: _Request) -> Relocation:
+    """Copy or move the model, with locks on it, on what it replaces and on the backup."""
+    opened = _opened(request)
+    src, dst, moves, engine, replacement = request
+    if engine.dry_run:
+        return _relocated(request, opened)
     try:
         finish(dst)  # before this process has locks
     except DecodeError:
-        if not options.overwrite:
+        if not engine.overwrite:
             raise
     with ExitStack() as locks:  # no other process changes, moves or removes these files meanwhile
-        if options.parents:
+        if engine.parents:
             locks.enter_context(made_folders(dst.parent))
         places = [*([src] if moves else ()), dst, *([backup_of(dst)] if replacement.backup else ())]
         locks.enter_context(locked_together(places))
         if moves and not opened.file.is_current():  # another process did, while this one waited for the locks
             opened.model.close()
-            opened = _opened(src, dst, options, moves=True)
+            opened = _opened(request)
         if moves:
             check_finished(src)
-        return _relocated(opened, dst, options, replacement, moves=moves)
+        return _relocated(request, opened)
 
 
-def _relocated(
-    opened: OpenedFiles, dst: Path, options: EngineOptions, replacement: ReplacementOptions, *, moves: bool
-) -> Relocation:
-    src = opened.listed.path
+def _relocated(request: _Request, opened: OpenedFiles) -> Relocation:
+    """Copy or move the model, which is open and locked."""
+    src, dst, moves, engine, replacement = request
     in_place = dst.parent.resolve() == src.parent.resolve()
-    names: dict[str, str] = {}  # of data files next to the new model, by location
-    for file in opened.listed.files[1:]:  # the first one is the model
-        if moves and in_place and (file.stays or file.leads_to):
-            continue  # the new model finds it here, too
-        name = _new_name(file.location, src, dst)
-        while name in names.values() or (in_place and not moves and name == file.location):
-            name = f"{dst.stem}.{name}"
-        names[file.location] = name
-    left: list[Path] = []
-    if options.overwrite:
+    names = _new_names(request, opened.listed, in_place=in_place)
+    left: list[Path] = []  # the data files of the replaced model that are not written again
+    if engine.overwrite:
         others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
         stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
         left = sorted(stays)
     for _, tensor in walk.external_tensors(opened.model):
         change_location(tensor, names.get)
-    written, replaced = _write(opened, dst, names, options, replacement, left, moves=moves)
+    written, replaced = _write(request, opened, names, left)
     kept = replaced.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
     removed: tuple[Path, ...] = ()
     if moves:
-        listed = opened.listed
-        goes = [file for file in listed.files if not file.location or file.location in names]
-        goes = [file for file in goes if not (in_place and file.path.name == names.get(file.location))]
-        goes = [file for file in goes if file.path not in replaced.backup_files]
+        goes = tuple(
+            file
+            for file in opened.listed.files
+            if (not file.location or file.location in names)
+            and not (in_place and file.path.name == names.get(file.location))  # a file of the new model
+            and file.path not in replaced.backup_files
+        )
         opened.model.close()  # some systems do not remove a file that is open
-        removed = _remove(replace(listed, files=tuple(goes)), opened, options.dry_run)
-        kept = (*_kept(listed.files), *kept)
-    backup = next(iter(replaced.backups), None)
-    return Relocation(src, dst, written, removed, kept, options.dry_run, backup, replaced.removed)
+        removed = _remove(goes, opened, engine.dry_run)
+        kept = (*_kept(opened.listed.files), *kept)
+    return Relocation(src, dst, written, removed, kept, engine.dry_run, replaced.backup, replaced.removed)
+
+
+def _new_names(request: _Request, listed: ModelFiles, *, in_place: bool) -> dict[str, str]:
+    """The names of data files beside the new model, by location."""
+    names: dict[str, str] = {}
+    for file in listed.files[1:]:  # the first one is the model
+        if request.moves and in_place and (file.stays or file.leads_to):
+            continue  # the new model finds it here, too
+        name = renamed_with(file.location, request.src, request.dst)
+        while name in names.values() or (in_place and not request.moves and name == file.location):
+            name = f"{request.dst.stem}.{name}"
+        names[file.location] = name
+    return names
 
 
 def _place(dst: str | os.PathLike[str], src: Path) -> Path:
@@ -319,7 +334,7 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
         if model is not None and model.exists():
             try:
                 files = {file.path for file in open_files(model, None, READ_DEFAULTS).listed.files if not file.stays}
-            except FormatError:
+            except FormatError:  # nobody knows which data files it has
                 files = {model}
             data_files = files if model is dst else data_files - files
             own |= files
@@ -331,56 +346,55 @@ def _check_replaced(dst: Path, names: Collection[str], src: Path | None) -> set[
 
 
 def _write(
-    opened: OpenedFiles,
-    dst: Path,
-    names: Mapping[str, str],
-    options: EngineOptions,
-    replacement: ReplacementOptions,
-    left: Sequence[Path],
-    *,
-    moves: bool,
+    request: _Request, opened: OpenedFiles, names: Mapping[str, str], left: Sequence[Path]
 ) -> tuple[tuple[WrittenFile, ...], Replaced]:
-    """Write the new files, the model last, each to its path, and see to the model that is replaced."""
-    files = {file.location: file for file in opened.listed.files}
-    changed = any(location != name for location, name in names.items())
-    data = {location: (dst.parent / name, opened.data[location]) for location, name in names.items()}
+    """Write the new files, the model last, each to its path, and see to the model that is replaced.
+
+    `names` are those of data files beside the new model, by location; the files at `left` are of the replaced model.
+    """
+    _, dst, moves, engine, replacement = request
+    listed = {file.location: file for file in opened.listed.files}  # the location of the model is empty
+    destinations = {location: dst.parent / name for location, name in names.items()}
     # Data that is already there, such as weights that another model has, too, is used and not written again.
     here = {
-        location for location, (path, file) in data.items() if files[location].path == path or _is_there(path, file)
+        location
+        for location, path in destinations.items()
+        if path == listed[location].path or _is_there(path, opened.data[location])
     }
-    used = [
-        dst.parent / names.get(location, location) for location in opened.data if location not in data.keys() - here
-    ]
-    data = {location: place for location, place in data.items() if location not in here}
-    model = (
-        graph_plan(lookup.by_name(opened.listed.format), opened.model, dst)
-        if changed
-        else whole_file(dst, opened.source)
-    )
-    new = (*(WrittenFile(path, file.nbytes) for path, file in data.values()), WrittenFile(dst, model.nbytes))
-    # A further name costs nothing; what stays at its old place, and what a link leads to, is copied instead.
-    plain = [location for location in data if not (files[location].stays or files[location].leads_to)]
-    renamed = [Renamed(*data[location], files[location].path) for location in plain] if moves else []
+    used = [destinations.get(at, dst.parent / at) for at in opened.data if at in here or at not in names]
+    new: list[WrittenFile] = []
+    renamed: list[Renamed] = []
+    copied: list[FilePlan] = []
+    for location in (location for location in names if location not in here):
+        path, file, old = destinations[location], opened.data[location], listed[location]
+        new.append(WrittenFile(path, file.nbytes))
+        # A further name costs nothing; what stays at its old place, and what a link leads to, is copied instead.
+        if moves and not (old.stays or old.leads_to):
+            renamed.append(Renamed(path, file, old.path))
+        else:
+            copied.append(whole_file(path, file.span()))
     # A graph that does not change, and whose data needs no copy, is renamed like its data: the bytes stay the same.
-    as_it_is = not (changed or files[""].leads_to or files[""].stays)
-    copied = [
-        whole_file(path, file.span()) for location, (path, file) in data.items() if not (moves and location in plain)
-    ]
-    whole = moves and as_it_is and not copied
-    if renamed or whole:
+    changes = any(location != name for location, name in names.items())
+    graph = whole_file(dst, opened.source)
+    if changes:
+        graph = lookup.by_name(opened.listed.format).plan_graph(opened.model, dst)
+    if moves and not (copied or changes or listed[""].leads_to or listed[""].stays):
+        renamed.append(Renamed(dst, opened.file, listed[""].path))
+        files: tuple[FilePlan, ...] = ()
+    else:
+        files = (*copied, graph)
+    if renamed:
         opened.file.check_in_place()
-    last = [Renamed(dst, opened.file, files[""].path)] if whole else []
-    plan = WritePlan((*copied, *(() if whole else (model,))), permissions=_permissions(opened))
     replaced = execute_replacing(
-        Work(plan, (*renamed, *last)),
-        options,
+        Work(WritePlan(files, permissions=_permissions(opened)), tuple(renamed)),
+        engine,
         old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
         left=left,
         clean=replacement.clean,
         used=used,
         goes=[opened.listed.path] if moves else (),
     )
-    return new, replaced
+    return (*new, WrittenFile(dst, graph.nbytes)), replaced
 
 
 def _permissions(opened: OpenedFiles) -> Permissions:
@@ -398,10 +412,10 @@ def _is_there(path: Path, file: File) -> bool:
     return File.open(path).span() == file.span()
 
 
-def _remove(listed: ModelFiles, opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:
+def _remove(files: Sequence[OwnFile], opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:
     """Remove the files that do not stay, except in a dry run: the model first, so that no graph lacks its data."""
     removed = []
-    for file in listed.files:
+    for file in files:
         if file.stays:
             continue
         was = opened.data.get(file.location) if file.location else opened.file

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, in_order
-from formats.words import in_units
+from formats.errors import FormatError
+from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL
+from formats.words import counted, in_units, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from formats.codecs.contract import Change, Codec
+    from formats.codecs.contract import Change
     from formats.editing.options import Edit
-    from formats.tensordata.plan import Loss, WritePlan
+    from formats.tensordata.plan import FilePlan, Loss
 
 DIFFERS = "differs:"  # the first word of a verdict that says so
-LOSSES_IN_MESSAGE = 10
 LOSSES_SHOWN = 4  # of the warnings, and of the notes; the others are counted
 EDITS_SHOWN = 2  # of one kind; more are counted
 CHANGES_SHOWN = 6
@@ -73,11 +73,28 @@ def fields_as_json(report: Any, names: str) -> dict[str, Any]:
     return {name: as_json(getattr(report, name)) for name in names.split()}
 
 
+def error_as_json(error: BaseException) -> dict[str, Any]:
+    """An error, and the place that it names, in strings and numbers."""
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
+    return {
+        "kind": type(error).__name__,
+        "message": error.message if isinstance(error, FormatError) else getattr(error, "strerror", None) or str(error),
+        "path": None if path is None else str(path),
+        "file_offset": getattr(error, "file_offset", None),
+        "where": getattr(error, "where", None),
+    }
+
+
 class WrittenFile(NamedTuple):
     """A file that was written."""
 
     path: Path
     nbytes: int
+
+
+def written_files(files: Iterable[FilePlan]) -> tuple[WrittenFile, ...]:
+    """The files of a plan."""
+    return tuple(WrittenFile(file.path, file.nbytes) for file in files)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,44 +171,13 @@ class ConversionReport:
         }
 
 
-def report_of(
-    plan: WritePlan,
-    target: Codec,
-    destination: Path,
-    started: float,
-    changes: tuple[Change, ...],
-    *,
-    dry_run: bool,
-) -> ConversionReport:
-    """The report of a plan, without what the plan does not know, such as the file that was read."""
-    return ConversionReport(
-        source=None,
-        destination=destination,
-        source_format=None,
-        target_format=target.name,
-        files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
-        seconds=perf_counter() - started,
-        losses=in_order(plan.losses),
-        settings=plan.settings,
-        usage=plan.usage,
-        changes=changes,
-        dry_run=dry_run,
-    )
-
-
-def listed(losses: tuple[Loss, ...]) -> str:
-    """The losses in one line; of many, the first."""
-    from formats.words import listed as listed_names
-
-    return listed_names([f"{loss.where or 'model'}: {loss.summary}" for loss in losses], LOSSES_IN_MESSAGE, "; ")
-
-
 def verdict(losses: Iterable[Loss], same: str = "the same model, unchanged", precision: str = "") -> str:
     """Whether a model with these losses computes the same; `same` says it, and `precision` how exactly.
 
     What NaN, infinities and empty tensors show changes no verdict; a note says it.
     """
     seen = {loss.seen for loss in losses}
+    # The worst one decides: a difference that everybody sees, then one for large numbers, then one that few see.
     if RESULTS in seen:
         return f"{DIFFERS} the warnings say how"
     if RANGE in seen:
@@ -206,6 +192,11 @@ def verdict_of_models(losses: Iterable[Loss], *, is_translated: bool) -> str:
     if is_translated:
         return verdict(losses, "computes the same", ", up to rounding")
     return verdict(losses, "the same models, unchanged")
+
+
+def losses_of_model(name: str | None, losses: Iterable[Loss]) -> list[Loss]:
+    """The losses of one of several models: the name of the model stands before each place."""
+    return [loss._replace(where=": ".join(filter(None, (name, loss.where)))) for loss in losses]
 
 
 def answer(
@@ -263,17 +254,15 @@ def loss_lines(losses: Iterable[Loss], more: str, *, every: bool = False) -> lis
     lines: list[str] = []
     for title, matters in (("warning", True), ("note", False)):
         details = [loss.detail if every else loss.summary for loss in shown if loss.matters is matters]
-        left = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
-        lines += [f"{title}: {detail}" for detail in details[: len(details) - left]]
-        if left:
-            lines.append(f"{title}: and {left} more: {more}")
+        omitted = 0 if every or len(details) <= LOSSES_SHOWN + 1 else len(details) - LOSSES_SHOWN  # not "and 1 more"
+        lines += [f"{title}: {detail}" for detail in details[: len(details) - omitted]]
+        if omitted:
+            lines.append(f"{title}: and {omitted:,} more: {more}")
     gathered = [] if every else [loss for loss in losses if is_gathered(loss)]
     if gathered:
-        *words, last = [
-            word for seen in GATHERED if any(loss.seen == seen for loss in gathered) for word in GATHERED[seen]
-        ]
-        about = f"{', '.join(words)} or {last}" if words else last
-        lines.append(f"note: {len(gathered)} about {about}: {more}")
+        kinds = {loss.seen for loss in gathered}
+        about = joined([word for seen, words in GATHERED.items() if seen in kinds for word in words], "or")
+        lines.append(f"note: {len(gathered):,} about {about}: {more}")
     return lines
 
 
@@ -281,7 +270,7 @@ def _written(report: ConversionReport) -> str:
     *companions, _ = report.files
     names = [file.path.name for file in companions]
     if len(names) > COMPANIONS_SHOWN:
-        names = [f"{len(names)} data files"]
+        names = [counted(len(names), "data file")]
     size = in_units(report.nbytes)
     source = "" if report.source is None else f"{report.source} -> "
     line = f"{source}{' + '.join((str(report.destination), *names))}  {size}"
@@ -296,13 +285,9 @@ def _remarks(report: ConversionReport, more: str, *, every: bool) -> list[str]:
     backups = () if report.backup is None else (report.backup,)
     lines = replacement_lines(backups, report.removed, dry_run=report.dry_run)
     if report.changes:
-        from collections import Counter
-
-        from formats.words import listed as listed_names
-
         counts = Counter(change.operator or "tensor" for change in report.changes)
-        shown = [f"{name} x {count}" for name, count in counts.most_common()]
-        cut = listed_names(shown, len(shown) if every else CHANGES_SHOWN)
+        shown = [f"{name} x {count:,}" for name, count in counts.most_common()]
+        cut = listed(shown, len(shown) if every else CHANGES_SHOWN)
         lines.append(f"note: rewritten for the runtime: {cut} (--json gives the reasons)")
     if report.settings:
         import json
@@ -323,6 +308,6 @@ def replacement_lines(backups: Sequence[Path], removed: Sequence[Path], *, dry_r
         lines.append(f"note: {'would keep' if dry_run else 'kept'} {models} as {', '.join(map(str, backups))}")
     if removed:
         names = [path.name for path in removed]
-        shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else f"{len(names)} files"
+        shown = ", ".join(names) if len(names) <= CHANGES_SHOWN else counted(len(names), "file")
         lines.append(f"note: {'would remove' if dry_run else 'removed'} {shown} of {models}")
     return lines

@@ -29,10 +29,18 @@ from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
 from formats.tensordata.sources.source import FileSpan, place_of
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
-from formats.verbs.report import WrittenFile, fields_as_json, loss_lines, replacement_lines, verdict_of_models
-from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model, permissions
+from formats.verbs.report import (
+    WrittenFile,
+    fields_as_json,
+    loss_lines,
+    losses_of_model,
+    replacement_lines,
+    verdict_of_models,
+    written_files,
+)
+from formats.verbs.steps.opening import check_key, common_permissions, model_name, open_model
 from formats.verbs.steps.planning import execute_plan, is_translated, raise_model
-from formats.words import in_units
+from formats.words import counted, in_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -109,11 +117,11 @@ class Sharing:
     source_nbytes: int
     seconds: float
     files: tuple[WrittenFile, ...]
+    verdict: str  # whether what was written computes the same, in one line
     losses: tuple[Loss, ...] = ()
     dry_run: bool = False  # the files would be written, but were not
     backups: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
-    is_translated: bool = False  # a model of another format got ONNX's operators
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
@@ -123,11 +131,6 @@ class Sharing:
     def nbytes(self) -> int:
         """The size of all files that were written, in bytes."""
         return sum(file.nbytes for file in self.files)
-
-    @property
-    def verdict(self) -> str:
-        """Whether what was written computes the same, in one line."""
-        return verdict_of_models(self.losses, is_translated=self.is_translated)
 
     @property
     def unused(self) -> tuple[Path, ...]:
@@ -149,7 +152,7 @@ class Sharing:
         """The report as strings, numbers, lists and dictionaries."""
         return {
             "models": [
-                {"source": str(source), "destination": str(model), "data_files": self._names_of(model)}
+                {"source": str(source), "destination": str(model), "data_files": [*map(str, self.data_of(model))]}
                 for source, model in zip(self.sources, self.models, strict=True)
             ],
             **fields_as_json(self, "data_files source_nbytes nbytes shared_nbytes saved_nbytes"),
@@ -157,8 +160,9 @@ class Sharing:
             **fields_as_json(self, "files verdict losses dry_run unused backups removed"),
         }
 
-    def _names_of(self, model: Path) -> list[str]:
-        return [str(file.path) for file in self.data_files if model in file.models]
+    def data_of(self, model: Path) -> list[Path]:
+        """The data files that one of the models uses."""
+        return [file.path for file in self.data_files if model in file.models]
 
 
 def sharing_answer(
@@ -185,14 +189,14 @@ def sharing_answer(
 def _written(sharing: Sharing) -> Iterator[str]:
     would = "would write " * sharing.dry_run
     for source, model in zip(sharing.sources, sharing.models, strict=True):
-        data = [file.path.name for file in sharing.data_files if model in file.models]
+        data = (path.name for path in sharing.data_of(model))
         yield f"{would}{source} -> {' + '.join((str(model), *data))}"
 
 
 def _saved(sharing: Sharing) -> str:
     before, after = in_units(sharing.source_nbytes), in_units(sharing.nbytes)
     time = "" if sharing.dry_run else f", {sharing.seconds:.2f} s"
-    models = f"{'would write ' * sharing.dry_run}{len(sharing.models):,} models"
+    models = f"{'would write ' * sharing.dry_run}{counted(len(sharing.models), 'model')}"
     if not sharing.shared_nbytes:
         return f"{models}, no weights are equal  {after}{time}"
     saved = (
@@ -231,37 +235,38 @@ def share(
     if len(sources) < 2:
         raise OptionError("weights are shared between two models or more; `formats.convert` writes one")
     destinations = [folder / name for name in names_of_models(sources)]
-    if not engine.overwrite and (found := [path for path in destinations if os.path.lexists(path)]):
-        raise file_exists(found[0])
+    if not engine.overwrite and (existing := [path for path in destinations if os.path.lexists(path)]):
+        raise file_exists(existing[0])
     opened = [open_model(path, None, reading, key_is_for_it=False) for path in sources]
     check_key(reading, *(model_file.codec for model_file in opened))
     with collector_paused():
         plan, users = _plan(opened, destinations, chosen, engine)
-    files = {
-        path: path.stat().st_size
-        for model_file, path in zip(opened, sources, strict=True)
-        for path in model_file.files(path)
-    }
-    plan = plan._replace(losses=(*plan.losses, *check_shared_data(plan, overwrite=False)))
-    if engine.overwrite and folder.is_dir():
-        plan = plan._replace(losses=(*plan.losses, *left_behind(plan, lookup.model_extensions())))
+    source_nbytes = _nbytes_of(opened, sources)  # before one of them is replaced
     if not engine.parents and not folder.absolute().parent.is_dir():
         raise no_directory(folder.absolute().parent)
     with nullcontext() if engine.dry_run else made_folders(folder):
         plan, replaced = execute_plan(plan, replace(engine, parents=engine.parents or engine.dry_run), replacement)
+    data_files = plan.files[: -plan.models]
+    translates = any(is_translated(model_file.model, CODEC) for model_file in opened)
     return Sharing(
-        tuple(sources),
-        tuple(destinations),
-        tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in plan.files[: -plan.models]),
-        sum({os.path.realpath(path): nbytes for path, nbytes in files.items()}.values()),
-        perf_counter() - started,
-        tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
-        in_order(plan.losses),
-        engine.dry_run,
-        replaced.backups,
-        replaced.removed,
-        any(is_translated(model_file.model, CODEC) for model_file in opened),
+        sources=tuple(sources),
+        models=tuple(destinations),
+        data_files=tuple(DataFile(file.path, file.nbytes, users[file.path.name]) for file in data_files),
+        source_nbytes=source_nbytes,
+        seconds=perf_counter() - started,
+        files=written_files(plan.files),
+        verdict=verdict_of_models(plan.losses, is_translated=translates),
+        losses=in_order(plan.losses),
+        dry_run=engine.dry_run,
+        backups=replaced.backups,
+        removed=replaced.removed,
     )
+
+
+def _nbytes_of(opened: Sequence[Opened], sources: Sequence[Path]) -> int:
+    """The size of all files of the models; some have the same data file."""
+    files = (file for model_file, path in zip(opened, sources, strict=True) for file in model_file.files(path))
+    return sum({os.path.realpath(file): file.stat().st_size for file in files}.values())
 
 
 def names_of_models(sources: Sequence[Path]) -> list[str]:
@@ -310,10 +315,7 @@ def _plan(
         model, raised = raise_model(without_link(model_file.model))
         models.append(model)
         weights.append(weights_of(model, chosen))
-        losses += [
-            loss._replace(where=": ".join(filter(None, (destination.name, loss.where))))
-            for loss in (*model_file.cautions(), *raised, *weights[-1].losses)
-        ]
+        losses += losses_of_model(destination.name, (*model_file.cautions(), *raised, *weights[-1].losses))
     contents = _contents([source for of_model in weights for _, _, source in of_model.outside], engine)
     # Weights with the same users go into one data file, so that each model uses every tensor of its files.
     users: dict[object, dict[int, None]] = {}  # for each content, the numbers of the models
@@ -335,8 +337,10 @@ def _plan(
     ]
     placed.sort(key=lambda model: model.destination.name)
     plan = plan_files(placed, outside, losses)
-    allowed = (permissions(model_file.source, model_file.codec, CODEC) for model_file in opened)
-    plan = plan._replace(permissions=common_permissions(allowed))
+    allowed = (model_file.permissions(encrypts=False) for model_file in opened)
+    of_others = check_shared_data(plan, overwrite=False)
+    stays = left_behind(plan, lookup.model_extensions()) if engine.overwrite and destinations[0].parent.is_dir() else ()
+    plan = plan._replace(permissions=common_permissions(allowed), losses=(*plan.losses, *of_others, *stays))
     return plan, {name: tuple(destinations[number] for number in numbers) for numbers, name in locations.items()}
 
 

@@ -25,12 +25,13 @@ from formats.tensordata.sources.source import FileSpan, Transformed, place_of
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.report import fields_as_json
-from formats.verbs.steps.opening import models_in, read_model
+from formats.verbs.steps.opening import models_in, read_decoded
 from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, finding_of
 from formats.verbs.verifying.graphs import function_problems, name_problems
 from formats.verbs.verifying.nodes import NodeCheck
 from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem, version_problems
 from formats.verbs.verifying.types import type_problems
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -57,12 +58,12 @@ class Verification:
 
     path: Path
     format: str | None  # missing if the format is not known
-    tensors: int
-    checksums: int
-    read_bytes: int  # of tensors and files, for the checksums
-    unchecked: int | None  # tensors whose data no checksum covers; missing if the data were not read
-    errors: tuple[Finding, ...]
-    notes: tuple[Finding, ...]
+    tensors: int = 0
+    checksums: int = 0
+    read_bytes: int = 0  # of tensors and files, for the checksums
+    unchecked: int | None = None  # tensors whose data no checksum covers; missing if the data were not read
+    errors: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -132,10 +133,10 @@ def verify(
     return result
 
 
-def _of_model(name: str | None, findings: Iterable[Finding], known: Collection[Finding]) -> Iterator[Finding]:
-    """The findings about one of several models, without those that are about the whole file and `known`."""
+def _of_model(name: str | None, findings: Iterable[Finding], earlier: Collection[Finding]) -> Iterator[Finding]:
+    """The findings about one of several models, without those that are about the whole file and came `earlier`."""
     for finding in findings:
-        if finding not in known:
+        if finding not in earlier:
             yield finding._replace(where=": ".join(filter(None, (name, finding.where))))
 
 
@@ -150,10 +151,10 @@ def _verify(
 ) -> Verification:
     """What is wrong with one model of the file, and with `data`, with all data in the file."""
     try:
-        codec, source, model = read_model(path, format, reading)
+        codec, source, model = read_decoded(path, format, reading)
     except FormatError as error:
         code = "V102" if isinstance(error, CryptError) else "V101"
-        return Verification(path, None, 0, 0, 0, None, (_of_error(code, error),), ())
+        return Verification(path, None, errors=(_of_error(code, error),))
     with collector_paused():
         tensors = list(walk.tensors(model))
         errors, notes = _by_weight(_first(_check_graphs(model, in_order=codec.domain is None)))
@@ -169,26 +170,31 @@ def _verify(
         notes.append(finding_of("V111", "", detail))
     strange = islice(strange_files(path), MAX_STRANGE)
     notes += (finding_of(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
-    spans = [(where, tensor, span) for where, tensor in tensors if (span := span_of(tensor)) and not _is_absent(span)]
+    all_spans = ((where, tensor, span_of(tensor)) for where, tensor in tensors)
+    spans = [
+        (where, tensor, span)
+        for where, tensor, span in all_spans
+        if span is not None and not isinstance(span.file, AbsentFile)
+    ]
     notes += [
         *_alignment(spans, len(tensors), set() if codec.is_mapped else own),
         *(() if absent else _gaps((span for _, _, span in spans), own, ArchiveLink.of(model))),
     ]
-    count = len(tensors)
-    checked = read_bytes = 0
-    unchecked = None
+    result = Verification(path, codec.name, len(tensors))
     if data and engine is not None:
-        first = None if original is None else _original(original, reading).span()
+        first = None
+        if original is not None:
+            first = File.open(with_storage(path_of(original), reading.storage_options, reading.retries)).span()
         checksums = list(codec.checksums(source, model, first))
         covered = [checksum.source for checksum in checksums if checksum.source is not first]
-        unchecked = count - _covered(covered, [span for _, _, span in spans], count, own)
+        unchecked = len(tensors) - _covered(covered, [span for _, _, span in spans], len(tensors), own)
         del model, tensors, spans  # the checksums of many weights take as much memory, and need none of these
         failures, read_bytes = _check_data(checksums, engine)
         errors += failures
-        checked = len(checksums)
+        result = replace(result, checksums=len(checksums), read_bytes=read_bytes, unchecked=unchecked)
         if first is not None and all(checksum.source is not first for checksum in checksums):
             notes.append(finding_of("V106", "", f"the file has no checksum of {path_of(original)}"))
-    return Verification(path, codec.name, count, checked, read_bytes, unchecked, tuple(errors), tuple(notes))
+    return replace(result, errors=tuple(errors), notes=tuple(notes))
 
 
 def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
@@ -196,16 +202,7 @@ def _missing(files: Sequence[MissingFile]) -> Iterator[Finding]:
     for file in files[:MAX_FINDINGS]:
         yield finding_of("V104", str(file.path), file.reason)
     if len(files) > MAX_FINDINGS:
-        yield finding_of("V104", "", f"{len(files) - MAX_FINDINGS} more data files are missing")
-
-
-def _is_absent(source: Source) -> bool:
-    return any(isinstance(file, AbsentFile) for file in source.files())
-
-
-def _original(path: AnySource, options: ReadOptions) -> File:
-    """The file that a model was made from."""
-    return File.open(with_storage(path_of(path), options.storage_options, options.retries))
+        yield finding_of("V104", "", f"{len(files) - MAX_FINDINGS:,} more data files are missing")
 
 
 def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -216,7 +213,7 @@ def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
         else:
             rest[finding.code] += 1
-    yield from (finding_of(code, "", f"{count} more of this kind are not listed") for code, count in rest.items())
+    yield from (finding_of(code, "", f"{count:,} more of this kind are not listed") for code, count in rest.items())
 
 
 def _by_weight(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -264,7 +261,7 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
         for domain, count in versions.items():
             if count > 1:
                 yield finding_of(
-                    "V208", where, f"{count} versions of {domain:.80} are imported, but exactly one must be"
+                    "V208", where, f"{count:,} versions of {domain:.80} are imported, but exactly one must be"
                 )
         if (model.ir_version or FIRST_WITH_OPERATOR_SETS) < FIRST_WITH_OPERATOR_SETS:
             versions[ONNX] += 1
@@ -289,7 +286,8 @@ def _check_tensor(where: str, tensor: Tensor, data: bool) -> Iterator[Finding]:
         return
     if row is not None and not row.bits:
         if min(tensor.dims, default=0) < 0 or dtypes.count(tensor.dims) != len(tensor.string_data):
-            detail = f"tensor {tensor.name!r:.80} has {len(tensor.string_data)} strings for dims {tensor.dims!s:.80}"
+            strings = counted(len(tensor.string_data), "string")
+            detail = f"tensor {tensor.name!r:.80} has {strings} for dims {tensor.dims!s:.80}"
             yield finding_of("V603", where, detail)
         return
     try:
@@ -325,7 +323,7 @@ def _alignment(
     if misaligned:
         few = ", ".join(misaligned[:3]) + (", ..." if len(misaligned) > 3 else "")
         detail = (
-            f"{len(misaligned)} of {tensor_count} tensors do not begin at a multiple of the size of an element, so "
+            f"{len(misaligned):,} of {tensor_count:,} tensors do not begin at a multiple of the size of an element, so "
             "programs must copy them"
         )
         yield finding_of("V108", few, detail)
@@ -346,7 +344,7 @@ def _gaps(spans: Iterable[FileSpan], own: set[File], link: ArchiveLink | None) -
             unused += max(start - position, 0) if start - position >= MAX_GAP_BYTES or end == start else 0
             position = max(position, end)
         if unused:
-            yield finding_of("V109", str(file.path), f"{unused} bytes of it are not used by any tensor")
+            yield finding_of("V109", str(file.path), f"{unused:,} bytes of it are not used by any tensor")
 
 
 # Checksums
@@ -392,6 +390,6 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
     for where, algorithm, expected, source in checksums:
         actual = sums[keys[(algorithm, *place_of(source))]].hex()
         if actual != expected:
-            detail = f"the {algorithm} of its {source.nbytes} bytes is {actual}, not {expected:.80}"
+            detail = f"the {algorithm} of its {source.nbytes:,} bytes is {actual}, not {expected:.80}"
             failures.append(finding_of("V105", where, detail))
     return failures, sum(source.nbytes for _, source in digests)

@@ -323,13 +323,13 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
     """A job that a lost worker had completed counts as done; a file that another program wrote meanwhile stays."""
     (source, destination), *_ = pairs(fleet)
     for fingerprint in (None, {}):
-        task = job.Task(0, formats.Job(source, destination), {}, fingerprint, begun=time.time())
-        assert job.run(task).ok
-        again = job.run(task)
+        task = job.JobTask(0, formats.Job(source, destination), {}, fingerprint, begun=time.time())
+        assert job.run_task(task).ok
+        again = job.run_task(task)
         assert (again.state, again.error) == ("converted", None)
         assert destination.read_bytes() == (fleet / "wanted" / destination.name).read_bytes()
         destination.write_bytes(b"precious")
-        assert isinstance(job.run(task).error, FileExistsError)
+        assert isinstance(job.run_task(task).error, FileExistsError)
         assert content(fleet / "out") == {destination.name: b"precious"}
         destination.unlink()
 
@@ -338,8 +338,8 @@ def test_a_job_that_is_done_twice_is_done(fleet: Path) -> None:
 def test_a_job_that_is_killed_while_it_compares_leaves_nothing(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a killed job made, to compare it with an earlier result, goes when the job or the result is made again."""
     (source, destination), *_ = pairs(fleet)
-    task = job.Task(0, formats.Job(source, destination), {}, begun=time.time())
-    assert job.run(task).ok
+    task = job.JobTask(0, formats.Job(source, destination), {}, begun=time.time())
+    assert job.run_task(task).ok
     child = os.fork()
     if not child:
 
@@ -350,12 +350,12 @@ def test_a_job_that_is_killed_while_it_compares_leaves_nothing(fleet: Path, monk
             raise FileExistsError
 
         monkeypatch.setattr(job.convert, "convert", write_and_die)
-        job.run(task)
+        job.run_task(task)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     (left,) = (path for path in (fleet / "out").iterdir() if path.is_dir())
     assert content(left) == {destination.name: b"a part"}
-    assert job.run(task).ok
+    assert job.run_task(task).ok
     assert list((fleet / "out").iterdir()) == [destination]
     left.mkdir()
     hidden_path(destination, "lock").touch()

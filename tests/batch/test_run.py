@@ -27,6 +27,7 @@ from formats.batch import manifest as manifest_module
 from formats.batch.manifest import Manifest
 from formats.errors import DecodeError, OptionError, UnknownFormatError
 from formats.verbs.arguments import path_of
+from formats.verbs.report import error_as_json
 from tests import commands
 from tests.batch.fleets import environment, lines, save, sha256
 from tests.systems import PATIENCE_SECONDS
@@ -349,7 +350,7 @@ def test_a_job_that_is_tried_again_replaces_only_its_own_result(
         destination.write_bytes(content)
     before = destination.read_bytes()
     begun = None if begun_ago is None else time.time() - begun_ago
-    result = jobs.run(jobs.Task(0, Job(source, destination), {}, begun=begun))
+    result = jobs.run_task(jobs.JobTask(0, Job(source, destination), {}, begun=begun))
     assert state == result.state
     assert 0 <= result.seconds < 60
     assert before == destination.read_bytes()
@@ -359,7 +360,7 @@ def test_a_job_that_is_tried_again_replaces_only_its_own_result(
 def test_an_error_in_json_says_where(tmp_path: Path) -> None:
     """The JSON of an error has its path as text, or null if it has none."""
     errors_as_json = [
-        manifest_module.error_to_json(error)
+        error_as_json(error)
         for error in (DecodeError("damaged"), DecodeError("damaged", path=tmp_path), FileNotFoundError(2, "none", "m"))
     ]
     assert [None, str(tmp_path), "m"] == [found["path"] for found in errors_as_json]

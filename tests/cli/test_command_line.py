@@ -16,6 +16,7 @@ from formats.cli.command_line import Request, Verb, flags_of
 from formats.cli.typer_commands import understood
 from formats.cli.verbs import VERBS
 from formats.codecs import lookup
+from formats.codecs.contract import DataFileOptions
 from formats.errors import OptionError
 from formats.options import SWITCH, Flag, OptionRow, count, option, option_rows, settle, size
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan
@@ -182,9 +183,8 @@ def their_format(monkeypatch: pytest.MonkeyPatch) -> Iterable[list[Any]]:
         seen.append(chosen)
         return WritePlan((FilePlan(destination, 2, (PlacedWrite(0, Literal(b"ok")),)),))
 
-    codec = changed(
-        lookup.built_in()[0], name="theirs", title="Theirs", extensions=(".thx",), options=options, plan=plan
-    )
+    facts = {"name": "theirs", "title": "Theirs", "extensions": (".thx",), "options": options}
+    codec = changed(lookup.built_in()[0], **facts, plan=plan, data_files=lambda options: DataFileOptions())
     codecs = (*lookup.built_in(), codec)
     monkeypatch.setattr(lookup, "codecs", lambda: codecs)
     yield [seen, options]

@@ -86,13 +86,13 @@ def test_layout_is_drawn(archive: Path, tmp_path: Path, name: str, begin: str) -
 def test_verification_has_exit_codes(archive: Path) -> None:
     """`verify` exits with 0 for a valid file, and with 1 for a damaged or a missing one."""
     done = invoke("verify", archive, "--data")
-    assert (0, True) == (done.exit_code, "a.onnxz: ok  onnxz, 1 tensors, 2 checksums of" in done.stdout)
+    assert (0, True) == (done.exit_code, "a.onnxz: ok  onnxz, 1 tensor, 2 checksums of" in done.stdout)
     data = bytearray(archive.read_bytes())
     data[1000] ^= 1
     archive.write_bytes(data)
     assert 0 == invoke("verify", archive).exit_code
     done = invoke("verify", archive, "--data")
-    assert (1, True) == (done.exit_code, done.stdout.startswith("error V105: w: the crc32 of its 4096 bytes is "))
+    assert (1, True) == (done.exit_code, done.stdout.startswith("error V105: w: the crc32 of its 4,096 bytes is "))
     assert 1 == json.loads(invoke("verify", archive, "--data", "--json").stdout)["errors"].__len__()
     assert 1 == invoke("verify", archive.with_name("none")).exit_code
     assert 2 == invoke("verify", archive, "--original", archive).exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 import formats
 import formats.testing
 from formats.codecs import lookup
-from formats.codecs.contract import Codec, Match, Runnable, Runtime
+from formats.codecs.contract import Codec, DataFileOptions, Match, Runnable, Runtime
 from formats.errors import OptionError, UnknownFormatError, UnsupportedError
 from formats.ir.model import Model, OperatorSetId
+from formats.onnxpb.options import OnnxOptions
 from formats.tensordata.plan import Loss, WritePlan
+from formats.tensordata.sources.source import Source
 from tests.changed_codecs import changed
 
 
@@ -192,6 +195,34 @@ def test_runtimes_of_other_packages(offered: Callable[..., None]) -> None:
     ):
         with pytest.raises(OptionError, match=words):
             formats.dumps(model, "onnx", **options)
+
+
+def test_a_codec_says_what_every_conversion_asks(offered: Callable[..., None], tmp_path: Path) -> None:
+    """A format of another package says where its weights are, and gets the file that a model was read from."""
+    originals = []
+
+    def with_original(options: OnnxOptions, original: Source, codec: Codec) -> OnnxOptions:
+        originals.append((original.nbytes, codec.name))
+        return replace(options, size_threshold=0)
+
+    linked = changed(
+        lookup.by_name("onnx"),
+        name="mine",
+        extensions=(".mine",),
+        with_original=with_original,
+        data_files=lambda options: DataFileOptions("weights", in_archive=not options.external_data),
+        in_one_file=lambda keywords: {**keywords, "external_data": False},
+    )
+    offered(entry("mine", linked))
+    formats.save(formats.testing.linear(3), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.mine", external_data="weights")
+    assert [((tmp_path / "m.onnx").stat().st_size, "onnx")] == originals
+    assert (tmp_path / "weights").stat().st_size  # the threshold that `with_original` chose
+    assert formats.loads(formats.dumps(formats.load(tmp_path / "m.mine"), "mine"))
+    with pytest.raises(OptionError, match="the weights stay in the archive"):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "n.mine", dtype="float16")
+    with pytest.raises(OptionError, match="'weights', but RTen needs"):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "n.mine", runtime="rten")
 
 
 def test_usual_models_ask_nobody(offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def svg_of(files: Sequence[FileLayout]) -> str:
     """Return the picture of files."""
     drawing = Drawing()
-    pages.draw(drawing, files)
+    pages.draw_files(drawing, files)
     return drawing.svg()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from formats.pictures import pages
 from formats.pictures.drawing import NARROW, WIDE, Drawing, fitting
-from formats.pictures.treemap import Box, Group, Tile, draw, squarified
+from formats.pictures.treemap import Box, Module, Tile, draw_tiles, squarified
 
 SVG = "{http://www.w3.org/2000/svg}"
 COLOURS = {"FLOAT": "#2f6f9f", "INT8": "#a1541a", "": "#66727a"}
@@ -18,7 +18,7 @@ COLOURS = {"FLOAT": "#2f6f9f", "INT8": "#a1541a", "": "#66727a"}
 def picture(tiles: list[Tile], width: int = WIDE) -> ET.Element:
     """Return the picture of some tiles, 500 pixels high."""
     drawing = Drawing(width)
-    draw(drawing, tiles, 500.0, COLOURS)
+    draw_tiles(drawing, tiles, 500.0, COLOURS)
     return ET.fromstring(drawing.svg())
 
 
@@ -82,7 +82,7 @@ def test_a_tensor_can_have_the_name_of_a_module() -> None:
     paths = [("a",), ("a", "b"), ("a", "b"), ("a", "b", "c"), ("",), ("x",) * 100]
     for order in (paths, paths[::-1]):
         tiles = [Tile(path, 1000, "INT8", ("facts",)) for path in order]
-        group = Group.of(tiles)
+        group = Module.of(tiles)
         assert (len(paths), 1000 * len(paths)) == (group.count, group.nbytes)
         titles = [title.text or "" for title in picture(tiles).iter(f"{SVG}title")]
         assert len(paths) == sum(title.endswith("facts") for title in titles)

@@ -152,7 +152,7 @@ def test_any_elements_that_differ_are_counted(
         same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
     expected = float(np.where(np.isnan(apart), np.inf, apart)[~same].max(initial=0.0))
     assert difference.largest == expected
-    counted = f"{unlike.sum()} of {count} elements differ, the first is element {unlike.argmax()}; "
+    counted = f"{unlike.sum():,} of {count:,} elements differ, the first is element {unlike.argmax():,}; "
     assert difference.detail == f"{counted}the largest difference is {expected:.6g}"
 
 
@@ -330,7 +330,7 @@ def test_changes_are_found_across_operators(tiny_model: Path, tmp_path: Path) ->
     assert ["changed", "weights", "only first"] == [difference.kind for difference in result.differences]
     *lines, last = comparison_lines(result)
     assert "graph.node[0].name (MatMul -> y): 'other' became 'product'" == lines[0]
-    assert "(tensor 'w'): 1 of 1024 elements differ, the first is element 100" in lines[1]
+    assert "(tensor 'w'): 1 of 1,024 elements differ, the first is element 100" in lines[1]
     assert last.endswith("a.rten: 3 differences in what .rten files hold")
     assert "rten" == json.loads(json.dumps(result.to_json()))["form"]
 

@@ -483,19 +483,19 @@ def test_a_model_is_freed_before_it_is_written(
     """When files are written, only the plan is left of a model, which nobody then searches for garbage."""
     formats.convert(tiny_model, tmp_path / f"given.{first}")
     models, left = [], []
-    read, write = convert.open_model, convert.carry_out
+    read, execute = convert.open_model, convert.check_and_execute
 
     def open_model(*arguments: Any, **options: Any) -> Any:
         opened = read(*arguments, **options)
         models.append(weakref.ref(opened.model))
         return opened
 
-    def carry_out(*arguments: Any, **options: Any) -> Any:
+    def check_and_execute(*arguments: Any) -> Any:
         left.extend(model() for model in models)
-        return write(*arguments, **options)
+        return execute(*arguments)
 
     monkeypatch.setattr(convert, "open_model", open_model)
-    monkeypatch.setattr(convert, "carry_out", carry_out)
+    monkeypatch.setattr(convert, "check_and_execute", check_and_execute)
     formats.convert(tmp_path / f"given.{first}", tmp_path / f"made.{second}")
     assert [None] == left
 

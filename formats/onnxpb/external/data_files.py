@@ -66,7 +66,7 @@ class TensorPlace(NamedTuple):
     nbytes: int
 
 
-class DataFile:
+class ExternalFile:
     """The layout of a data file; `label` is the name of its first tensor, `location` its own, if given.
 
     Places in it are counted in bytes from its `start`.
@@ -116,7 +116,7 @@ class ExternalLayout:
 
     def __init__(self, options: OnnxOptions) -> None:
         self.options = options
-        self.files: list[DataFile] = []
+        self.files: list[ExternalFile] = []
         self.places: dict[int, TensorPlace] = {}
         self._place_of: dict[tuple[object, ...], TensorPlace] = {}
         self._last: dict[str | None, int] = {}  # for each location, and without one, the last file
@@ -139,7 +139,7 @@ class ExternalLayout:
             if location is not None or offset + nbytes <= (self.options.most_nbytes or inf):
                 return TensorPlace(index, offset, nbytes)
         self._last[location] = len(self.files)
-        self.files.append(DataFile(label, location))
+        self.files.append(ExternalFile(label, location))
         return TensorPlace(len(self.files) - 1, 0, nbytes)
 
     def names(self, destination: Path) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
-from formats.onnxpb.external.data_files import DataFile, ExternalLayout, TensorPlace
+from formats.onnxpb.external.data_files import ExternalFile, ExternalLayout, TensorPlace
 from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import place_of
 
@@ -88,7 +88,7 @@ def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
         yield Loss("kept_in_graph", "", detail, USE)
 
 
-class SafetensorsFile(DataFile):
+class SafetensorsFile(ExternalFile):
     """The layout of a data file as `.safetensors`; places in it are counted from the end of the header."""
 
     def __init__(self, label: str, alignment: int) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from formats.errors import UnsupportedError
 from formats.ir.model import Node
+from formats.words import counted
 
 MAX_PLACES = 3  # places in a message, for one reason
 
@@ -24,14 +25,10 @@ def not_well_formed(node: Node, error: Exception) -> str:
     """The text after the name of a node whose inputs, outputs or attributes are not those of its operator."""
     if isinstance(error, Refused):
         return f"is not well formed: it {error.reason}"
-    parts = [f"{_counted(len(node.input), 'input')}, {_counted(len(node.output), 'output')}"]
+    parts = [f"{counted(len(node.input), 'input')}, {counted(len(node.output), 'output')}"]
     if node.attribute:
         parts.append(f"the attributes {', '.join(sorted(attribute.name or '?' for attribute in node.attribute))}")
     return f"is not well formed: its operator does not allow {' and '.join(parts)[:200]} with these types and shapes"
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 class Refusal(NamedTuple):
@@ -54,8 +51,7 @@ class RefusalError(UnsupportedError):
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
         self.reasons = _reasons(self.refusals)
-        count = len(self.refusals)
-        title = f"{count} part{'s' * (count != 1)} of the model cannot be converted for RTen:"
+        title = f"{counted(len(self.refusals), 'part')} of the model cannot be converted for RTen:"
         separator = " " if len(self.reasons) == 1 else "\n  "
         super().__init__(separator.join((title, *self.reasons)))
 

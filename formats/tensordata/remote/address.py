@@ -36,7 +36,7 @@ _HARMLESS = re.compile("url|endpoint|region|protocol|type|block|size|project|pro
 _SECRET_LETTERS = 4  # the least length of a value that is searched for in messages
 
 
-def is_address(text: str) -> bool:
+def is_address_text(text: str) -> bool:
     """Whether a text is an address, and not the name of a file of this system."""
     return _SCHEME.match(text) is not None
 

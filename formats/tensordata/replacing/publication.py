@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from formats.tensordata.replacing.further_name import FurtherName
 
 
-class Repair(NamedTuple):
+class RepairedWrite(NamedTuple):
     """What was done about an interrupted write."""
 
     completed: bool = False  # several files have taken their places
@@ -93,7 +93,7 @@ def publish(
             _clean(model, capabilities)
 
 
-def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> Repair:
+def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> RepairedWrite:
     """Complete or undo an interrupted write of several files at `path`, before the next write.
 
     If that is not possible, the files stay for now if they may be overwritten anyway.
@@ -101,13 +101,13 @@ def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Cap
     Raises: DecodeError as `repair` does, without `overwrite`.
     """
     if not os.path.lexists(hidden_path(path, "journal")):
-        return Repair()
+        return RepairedWrite()
     try:
         return repair(path, capabilities)
     except DecodeError:
         if not overwrite:
             raise
-        return Repair()
+        return RepairedWrite()
 
 
 def expected_names(path: Path) -> dict[str, bool]:
@@ -124,7 +124,7 @@ def expected_names(path: Path) -> dict[str, bool]:
     return {moved.name: completed or moved.old is not None for moved in journal.moves}
 
 
-def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
+def repair(path: Path, capabilities: Capabilities = SYSTEM) -> RepairedWrite:
     """Complete, undo or remove the files that killed processes left behind when they wrote the model at `path`.
 
     Raises: HiddenFileError if the journal is damaged, or may not be followed; DecodeError if the files are not as it
@@ -132,7 +132,7 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> Repair:
     """
     with ModelLock(path) as lock:
         try:
-            result = Repair()
+            result = RepairedWrite()
             journal = load_journal(path)
             if journal is not None:
                 result = _finish(path, journal, capabilities)
@@ -453,7 +453,7 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
+def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> RepairedWrite:
     """Complete the change of a journal if all new files exist, or undo it if all old files exist.
 
     Raises: DecodeError if neither is possible, or something was changed by a program that knows no journals.
@@ -461,9 +461,9 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repair:
     steps = _Steps(path, journal, syncs=True, capabilities=capabilities)
     if _can_be_completed(steps, journal):
         steps.forward(overwrite=False)
-        return Repair(completed=True)
+        return RepairedWrite(completed=True)
     steps.backward()
-    return Repair(undone=True)
+    return RepairedWrite(undone=True)
 
 
 def _can_be_completed(steps: _Steps, journal: Journal) -> bool:

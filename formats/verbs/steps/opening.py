@@ -21,6 +21,7 @@ from formats.tensordata.interrupted import read_steadily
 from formats.tensordata.plan import OWNER_ACCESS, USE, Loss, Permissions
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import buffer_of, path_of, shown
+from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,14 +51,18 @@ class Opened(NamedTuple):
 
     def left_out(self, model: str | None) -> Iterable[Loss]:
         """A note on what the file has besides the model that was read, which has this name."""
-        try:
+        try:  # `bundle` refuses a file whose faults a lenient reader has accepted
             bundle = self.codec.bundle(self.source) if self.codec.is_archive and not self.notes else None
         except FormatError:
-            for file in self.source.files():
-                file.check_unchanged()  # since it was opened, another process may have changed it in place
+            for file in self.source.files():  # since it was opened, another process may have changed it in place
+                file.check_unchanged()
             raise
         if bundle is not None and (others := bundle.others(model)):
             yield Loss("left_out", "", f"{others}, which the archive also has", USE)
+
+    def permissions(self, *, encrypts: bool) -> Permissions:
+        """The permissions of a file that is made from the model, and perhaps encrypted."""
+        return permissions(self.source, decrypts=self.codec.encrypted and not encrypts)
 
     def cautions(self) -> Iterable[Loss]:
         """Warnings about parts of the file that nothing verifies, although its format promises this."""
@@ -100,7 +105,7 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
         return codec.read(source, None, reading)
 
 
-def read_model(
+def read_decoded(
     path: Path, name: str | None = None, options: ReadOptions = READ_DEFAULTS, *, key_is_for_it: bool = True
 ) -> tuple[Codec, Source, Model]:
     """The codec of the format `name`, or of the recognised format, the whole file and the model in it.
@@ -134,7 +139,7 @@ def open_model(
     Raises: as `load` does.
     """
     path = or_stream(with_storage(path, options.storage_options, options.retries))
-    beside = None if is_stream(path) else path
+    beside = None if is_stream(path) else path  # a stream is in no folder, which could have its data files
 
     def read(file: File) -> Opened:
         source: Source = file.span()
@@ -143,9 +148,9 @@ def open_model(
             if key_is_for_it:
                 check_key(options, codec)
             _check_model(options, codec)
-            if file.is_local and beside is not None:
+            if file.is_local and beside is not None:  # only such a file is changed in place
                 source = codec.settled(source, beside)
-            if needs_all and codec.name == "onnx":  # its weights are between parts of the graph
+            if needs_all and codec.has_scattered_weights:
                 file.expect_all()
             if lenient:
                 return Opened(codec, source, *codec.read_lenient(source, beside, options))
@@ -192,8 +197,8 @@ def models_in(path: Path, name: str | None, options: ReadOptions) -> tuple[str |
 
 def model_name(path: Path) -> str:
     """The name of a model: that of its file, without the extension of a format."""
-    known = lookup.all_extensions()
-    return path.stem if path.suffix.lower() in known else path.name
+    extensions = lookup.all_extensions()
+    return path.stem if path.suffix.lower() in extensions else path.name
 
 
 def for_each(paths: Iterable[Path], options: ReadOptions) -> list[ReadOptions]:
@@ -235,8 +240,8 @@ def recognised(source: Source, path: Path | None) -> Iterator[None]:
         head = source.read(0, min(contract.HEAD_BYTES, source.nbytes))
         if lookup.is_marked_by_others(head, source.nbytes):
             raise
-        if found := foreign.recognise(source, path):
-            raise UnknownFormatError(found.message, path=path) from error
+        if other_format := foreign.recognise(source, path):
+            raise UnknownFormatError(other_format.message, path=path) from error
         error.message += foreign.afterthought(source, isinstance(error, TruncatedError))
         raise
 
@@ -274,20 +279,20 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
     Raises: CryptError if none of the files is encrypted, so that anyone could have made them.
     """
     if options.key is not None and not any(codec.encrypted for codec in codecs):
-        titles = " and ".join(codec.title for codec in codecs)
+        titles = joined([codec.title for codec in codecs])
         raise CryptError(f"a key was given, but this is {titles}, which is not encrypted; anyone could have made it")
 
 
 def common_permissions(several: Iterable[Permissions]) -> Permissions:
     """Return the permissions that all of these allow, for a file that is made from several."""
-    new = replaced = 0o777
+    new = replaced = 0o777  # of new files, and of replaced ones
     for permissions in several:
         new, replaced = new & permissions.new, replaced & permissions.replaced
     return Permissions(new, replaced)
 
 
-def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
-    """Return the permissions of a file in the format `target` that is made from `source`, a file in the format `codec`.
+def permissions(source: Source, *, decrypts: bool = False) -> Permissions:
+    """The permissions of a file that is made from `source`, and perhaps `decrypts` it.
 
     Users other than its owner have no more permissions than for the source. A file that is replaced keeps its own
     permissions, which a user chose; but decrypted content never gets more readers than the encrypted file had.
@@ -295,6 +300,6 @@ def permissions(source: Source, codec: Codec, target: Codec) -> Permissions:
     most = 0o777
     for file in source.files():
         most &= file.permissions
-    if codec.encrypted and not target.encrypted:
+    if decrypts:
         return Permissions(most & Permissions().new, most)
     return Permissions((most | OWNER_ACCESS) & Permissions().new)

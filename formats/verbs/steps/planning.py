@@ -10,7 +10,6 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs import lookup
-from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
 from formats.errors import OptionError, UnsupportedError
 from formats.ir.archive_link import without_link
@@ -20,11 +19,11 @@ from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, in_order
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
-from formats.verbs.report import listed
 from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
+from formats.words import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from typing_extensions import Unpack
@@ -36,7 +35,9 @@ if TYPE_CHECKING:
     from formats.tensordata.engine import EngineOptions
     from formats.tensordata.plan import WritePlan
     from formats.verbs.arguments import AnyModel
-    from formats.verbs.choices import Choice, ReplacementOptions
+    from formats.verbs.choices import Choice, ConversionOptions, ReplacementOptions
+
+LOSSES_SHOWN = 10  # of those that are refused
 
 
 def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Model, tuple[Loss, ...]]:
@@ -61,11 +62,15 @@ def target_of(destination: Path, name: str | None, called: str = "format") -> Co
 
 
 class Planned(NamedTuple):
-    """The plan for writing a model, what was rewritten for its runtime, and what was done for its versions."""
+    """The plan for writing a model, what was rewritten for its runtime, and what was done for its versions.
+
+    It `is_translated` if the target has other operators than the model, so that its nodes become others.
+    """
 
     plan: WritePlan
     changes: tuple[Change, ...]
     edits: tuple[Edit, ...]
+    is_translated: bool
 
 
 def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choice) -> Planned:
@@ -80,8 +85,10 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
-    if not getattr(chosen.target, "keeps_references", False):  # only a linked graph refers to an archive
+    data_files = target.data_files(chosen.writing)
+    if not data_files.keeps_references:  # only a linked graph refers to an archive
         model = without_link(model)
+    translates = is_translated(model, target)
     losses: tuple[Loss, ...] = ()
     changes: tuple[Change, ...] = ()
     edits: tuple[Edit, ...] = ()
@@ -96,9 +103,8 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     elif chosen.raising.pin:
         raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
     named = chosen.runtime.named
-    runtime = None
-    if target.domain is None and named is not None and named.name != ONNXRUNTIME:
-        runtime = lookup.runtime(named.name)
+    runtime = named.runtime if named is not None and target.domain is None else None
+    if runtime is not None:
         runnable = runtime.runnable(model, chosen.exact)
         if runnable.error is not None:
             raise runnable.error
@@ -110,10 +116,10 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         model, result = in_versions(model, chosen.runtime)
         edits += result.edits
         losses += result.losses
-    plan = target.plan(model, destination, chosen.target)
+    plan = target.plan(model, destination, chosen.writing)
     if runtime is not None:
-        runtime.check_data_files(plan, getattr(chosen.target, "aligned_to", runtime.data_alignment))
-    return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits)
+        runtime.check_data_files(plan, data_files.alignment)
+    return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits, translates)
 
 
 def own_codec(model: Model) -> Codec | None:
@@ -122,23 +128,21 @@ def own_codec(model: Model) -> Codec | None:
 
 
 def is_translated(model: Model, target: Codec) -> bool:
-    """Whether the target has other operators than the model, so that the nodes become others."""
+    """Whether the target has other operators than the model."""
     return (own := own_codec(model)) is not target and (own is not None or target.domain is not None)
 
 
-def carry_out(
-    plan: WritePlan, target: Codec, chosen: Choice, *, strict: bool, allow: Sequence[str] | None = None
+def check_and_execute(
+    plan: WritePlan, target: Codec, chosen: Choice, conversion: ConversionOptions
 ) -> tuple[WritePlan, Replaced]:
-    """Execute the plan, and return it; its losses include the effects on other models."""
-    engine, replacement = chosen.engine, chosen.replacement
+    """Execute the plan unless its losses are refused; the returned plan also has the losses of other models."""
     last = plan.files[-1].path
-    is_here = not (is_address(last) or is_stream(last))
-    if is_here:
-        of_others = target.shared_data(plan, engine.overwrite, lookup.model_extensions())
+    if not (is_address(last) or is_stream(last)):
+        of_others = target.shared_data(plan, chosen.engine.overwrite, lookup.model_extensions())
         plan = plan._replace(losses=(*plan.losses, *of_others))
-    if strict:
-        check_losses(plan.losses, allow)
-    return execute_plan(plan, engine, replacement)
+    if conversion.strict:
+        check_losses(plan.losses, conversion.allow)
+    return execute_plan(plan, chosen.engine, chosen.replacement)
 
 
 def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:
@@ -146,7 +150,8 @@ def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:
     allowed = frozenset(allow or ())
     if refused := in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
         kinds = " ".join(f"`allow={kind}`" for kind in dict.fromkeys(loss.kind for loss in refused))
-        raise UnsupportedError(f"`strict` refuses these losses: {listed(refused)}; they pass with {kinds}")
+        losses_in_words = listed([f"{loss.where or 'model'}: {loss.summary}" for loss in refused], LOSSES_SHOWN, "; ")
+        raise UnsupportedError(f"`strict` refuses these losses: {losses_in_words}; they pass with {kinds}")
 
 
 def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: ReplacementOptions) -> tuple[WritePlan, Replaced]:
@@ -156,11 +161,11 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
         if replacement.clean or replacement.backup:
             raise OptionError("`clean` and `backup` are for files of this system")
         execute(plan, engine)
-        return plan, Replaced()
+        return plan, Replaced()  # what was there before is not known, or is gone
     models = [file.path for file in plan.files[-plan.models :]]
     if not (replacement.clean or replacement.backup):
         return plan, execute_replacing(Work(plan), engine)
-    if replacement.backup and not engine.dry_run:
+    if replacement.backup and not engine.dry_run:  # a backup must be of one model, not of parts of two
         from formats.tensordata.replacing.publication import is_left
         from formats.verbs.repair import finish
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +21,11 @@ from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import change_location, external_places
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
-from formats.onnxpb.wire.encoder import encode
 from formats.tensordata.engine import execute
 from formats.tensordata.file import AbsentFile, File
 from formats.tensordata.interrupted import owner_of
 from formats.tensordata.local.directory import unlink_same
-from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan, lay_out
+from formats.tensordata.plan import FilePlan, PlacedWrite, Renamed, WritePlan
 from formats.tensordata.replacing.further_name import OneNameError
 from formats.tensordata.replacing.hidden import hidden_path
 from formats.tensordata.replacing.lock import is_locked, locked_together
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 BELONGED = "it belonged to the replaced model"
 
 
-class Old(NamedTuple):
+class OldModel(NamedTuple):
     """A model that will be replaced; without a `model` if it cannot be read, so that it is just a file."""
 
     path: Path
@@ -59,6 +59,11 @@ class Replaced(NamedTuple):
     backups: tuple[Path, ...] = ()
     backup_files: frozenset[Path] = frozenset()
     removed: tuple[Path, ...] = ()
+
+    @property
+    def backup(self) -> Path | None:
+        """Where the replaced model is now, if it is the only one."""
+        return next(iter(self.backups), None)
 
 
 class _Backup(NamedTuple):
@@ -101,7 +106,7 @@ def backup_of(model: Path) -> Path:
     return model.with_name(f"{model.stem}.bak{model.suffix}")
 
 
-def old_model(path: Path) -> Old:
+def old_model(path: Path) -> OldModel:
     """The model at `path`, which will be replaced; its data files may be missing, and what is no model is one file.
 
     Raises: OSError or TensorDataError if a file cannot be read: then nobody knows which data files the model has.
@@ -111,15 +116,15 @@ def old_model(path: Path) -> Old:
     except TensorDataError as error:
         raise TensorDataError(f"there can be no backup of {path.name}: {error.message}", path=error.path) from error
     except FormatError:
-        return Old(path, File.open(path))
-    return Old(path, next(opened.source.files()), opened.codec, opened.model)
+        return OldModel(path, File.open(path))
+    return OldModel(path, next(opened.source.files()), opened.codec, opened.model)
 
 
 def execute_replacing(
     work: Work,
     engine: EngineOptions,
     *,
-    old: Sequence[Old] = (),
+    old: Sequence[OldModel] = (),
     left: Iterable[Path] = (),
     clean: bool = False,
     used: Collection[Path] = (),
@@ -135,8 +140,8 @@ def execute_replacing(
     """
     if not engine.dry_run:
         _finish_sharing(work, engine)
-    backup = _planned(work, old, used, goes) if old else _Backup()
-    moved = {renamed.old for renamed in backup.renamed}
+    backup = _planned_backup(work, old, used, goes) if old else _Backup()
+    moved = {renamed.old for renamed in backup.renamed}  # their old names go; the files stay, as backups
     left = [path for path in left if path not in moved]
     stays = [] if clean else [(path, BELONGED) for path in left]
     gone = [(path, File.open(path)) for path in left if clean and path.is_file()]
@@ -144,6 +149,7 @@ def execute_replacing(
     gone += _gone(work, backup, {*work.paths, *backup.places, *goes})
     _execute(work, backup, engine)
     note_written([*work.models, *backup.places])
+    # In a dry run, the old graphs are still there, and must not keep their data files.
     ignored = {*backup.places, *goes, *(work.paths if engine.dry_run else ())}
     others = _Others(folder, ignored, [path for path, _ in gone])  # another process may have written one meanwhile
     removed = []
@@ -223,7 +229,9 @@ def _copy(renamed: Renamed) -> FilePlan:
     return whole_file(renamed.path, renamed.file.span())
 
 
-def _planned(work: Work, old_models: Sequence[Old], used: Collection[Path], goes: Collection[Path]) -> _Backup:
+def _planned_backup(
+    work: Work, old_models: Sequence[OldModel], used: Collection[Path], goes: Collection[Path]
+) -> _Backup:
     """The backups of old models, which are in one folder.
 
     Raises: UnsupportedError if there can be none; FileExistsError if another model needs a file in its place.
@@ -271,15 +279,18 @@ def _planned(work: Work, old_models: Sequence[Old], used: Collection[Path], goes
             keep(old.path, old.file, place)
     needed = _needed(others, [folder / name for name in names.values()])
     needed |= {place.name for old, place in zip(old_models, places, strict=True) if _is_linked(old, place, others)}
-    for name in (*(place.name for place in places), *names.values()):
+    _check_names([*(place.name for place in places), *names.values()], old_models[0].path, written, needed)
+    return _Backup(tuple(places), tuple(graphs), tuple(renamed_files), tuple(copied))
+
+
+def _check_names(names: Sequence[str], model: Path, written: Collection[str], needed: Collection[str]) -> None:
+    """Raises an error if a file of a backup of the model has the name of a new one, or of one that a graph needs."""
+    for name in names:
         if name in written:
-            raise UnsupportedError(
-                f"{name} would be both a backup and a part of the new model", path=old_models[0].path
-            )
+            raise UnsupportedError(f"{name} would be both a backup and a part of the new model", path=model)
         if name in needed:
             reason = "another graph uses it, so it cannot become a part of the backup"
-            raise FileExistsError(errno.EEXIST, reason, str(folder / name))
-    return _Backup(tuple(places), tuple(graphs), tuple(renamed_files), tuple(copied))
+            raise FileExistsError(errno.EEXIST, reason, str(model.parent / name))
 
 
 def _is_model(location: str) -> bool:
@@ -287,7 +298,7 @@ def _is_model(location: str) -> bool:
     return Path(location).suffix.lower() in lookup.model_extensions()
 
 
-def _is_linked(old: Old, place: Path, others: OtherGraphs) -> bool:
+def _is_linked(old: OldModel, place: Path, others: OtherGraphs) -> bool:
     """Whether graphs are linked to the older backup of an archive."""
     is_archive = old.codec is not None and old.codec.is_archive
     return is_archive and os.path.lexists(place) and bool(others.linked(place))
@@ -298,7 +309,7 @@ def _needed(others: OtherGraphs, files: Collection[Path]) -> set[str]:
     return {location for graph in others.naming(files) for location in referred(graph.path)}
 
 
-def _data_of(old: Old) -> dict[str, File | None]:
+def _data_of(old: OldModel) -> dict[str, File | None]:
     """The data files of an old model, by location, in the order of locations; `None` for those that are missing."""
     data: dict[str, File | None] = {}
     for _, tensor in walk.external_tensors(old.model) if old.model is not None else ():
@@ -316,35 +327,34 @@ def _is_link(model: Path, location: str) -> bool:
     return Path(os.path.realpath(model.parent / location)) != Path(os.path.realpath(model.parent), location)
 
 
-def _name_beside(location: str, model: Path, place: Path, taken: Iterable[str]) -> str:
-    """The name of a data file next to the backup at `place`: it begins with the name of the backup."""
+def is_named_after(name: str, model: Path) -> bool:
+    """Whether the name of a data file begins with the name of its model, with or without the extension."""
+    return re.match(rf"{re.escape(model.stem)}([._-]|$)", name, re.IGNORECASE) is not None
+
+
+def renamed_with(location: str, old: Path, new: Path) -> str:
+    """The name of a data file when its model, `old`, becomes `new`: if it is named after the model, it follows it."""
     name = location.replace("\\", "/").rpartition("/")[2]
-    if name.startswith(model.name):
-        name = place.name + name[len(model.name) :]
-    elif name.startswith((f"{model.stem}.", f"{model.stem}-", f"{model.stem}_")):
-        name = place.stem + name[len(model.stem) :]
-    else:
-        name = f"{place.stem}.{name}"
-    while name in taken:
-        name = f"{place.stem}.{name}"
+    if name.startswith(old.name):
+        return new.name + name[len(old.name) :]
+    return new.stem + name[len(old.stem) :] if is_named_after(name, old) else name
+
+
+def _name_beside(location: str, model: Path, backup: Path, taken: Iterable[str]) -> str:
+    """The name of a data file next to the backup of its model: it begins with the name of the backup."""
+    name = renamed_with(location, model, backup)
+    while name in taken or not is_named_after(name, backup):
+        name = f"{backup.stem}.{name}"
     return name
 
 
-def _graph(old: Old, place: Path, names: Mapping[str, str]) -> FilePlan:
+def _graph(old: OldModel, place: Path, names: Mapping[str, str]) -> FilePlan:
     """The graph of the backup, which refers to its data files by their new names."""
     assert old.model is not None
     assert old.codec is not None
     for _, tensor in walk.external_tensors(old.model):
         change_location(tensor, lambda location: names.get(os.path.normpath(location)))
-    return graph_plan(old.codec, old.model, place)
-
-
-def graph_plan(codec: Codec, model: Model, place: Path) -> FilePlan:
-    """The graph of a model in its own format, without its data files."""
-    if codec.name == "onnx":
-        writes, nbytes = lay_out(encode(model))
-        return FilePlan(place, nbytes, tuple(writes))
-    return codec.plan(model, place, codec.options()).files[-1]
+    return old.codec.plan_graph(old.model, place)
 
 
 def _gone(work: Work, backup: _Backup, ignored: Collection[Path]) -> Iterator[tuple[Path, File]]:
@@ -356,11 +366,11 @@ def _gone(work: Work, backup: _Backup, ignored: Collection[Path]) -> Iterator[tu
     yield from ((renamed.old, renamed.file) for renamed in backup.renamed if renamed.old not in written)
     kept = backup.files | written
     of_older_backups: dict[Path, None] = {}
-    stems = tuple(place.stem + end for place in backup.places for end in ".-_")
     for place in backup.places:
         for name in sorted(referred(place)) if place.is_file() else ():
             path = place.with_name(name)
-            if name.startswith(stems) and path not in kept and path.is_file():
+            is_of_backup = any(is_named_after(name, new) for new in backup.places)
+            if is_of_backup and path not in kept and path.is_file():
                 of_older_backups[path] = None
     others = _Others(work.models[-1].parent, ignored, of_older_backups)
     yield from ((path, File.open(path)) for path in of_older_backups if not others.why_needed(path))

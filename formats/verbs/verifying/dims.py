@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.ir.model import entries
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def dims_problem(node: Node, version: int, dims: Sequence[Dims | None]) -> str |
         of_input = dims[index] if index < len(dims) else None
         if of_input is not None and len(of_input) != rank:
             shown = dims_text(of_input)
-            return f"input {index} of {name} has dims {shown}, but must have {rank} dim{'s' * (rank != 1)}"
+            return f"input {index} of {name} has dims {shown}, but must have {counted(rank, 'dim')}"
     first = dims[0] if dims else None
     if name in BROADCASTING and version >= BROADCASTING[name]:
         shapes = [shape for shape in dims if shape is not None]
@@ -83,10 +84,10 @@ def dims_problem(node: Node, version: int, dims: Sequence[Dims | None]) -> str |
     if first is None:
         return None
     if name == "Transpose" and (perm := _integers(node, "perm")) and sorted(perm) != list(range(len(first))):
-        return f"the attribute 'perm' of Transpose is {str(perm)[:80]}, but the input has {len(first)} dims"
+        return f"the attribute 'perm' of Transpose is {str(perm)[:80]}, but the input has {counted(len(first), 'dim')}"
     axis = _integer(node, "axis") if name in WITH_AXIS else None
     if axis is not None and first and not -len(first) <= axis < len(first):
-        return f"the attribute 'axis' of {name} is {axis}, but the input has {len(first)} dims"
+        return f"the attribute 'axis' of {name} is {axis}, but the input has {counted(len(first), 'dim')}"
     if name == "Concat" and axis is not None and first:
         return _concat_problem(dims, axis)
     return None

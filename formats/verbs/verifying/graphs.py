@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 SHOWN_ON_CYCLE = 6  # nodes of a cycle that a message names
 
 
-class Scope:
+class GraphValues:
     """The values of a graph that are known so far, and those of the graphs around it."""
 
-    def __init__(self, where: str, nodes: Sequence[Node], known: set[str], outer: Scope | None) -> None:
+    def __init__(self, where: str, nodes: Sequence[Node], known: set[str], outer: GraphValues | None) -> None:
         self.where, self.nodes, self.known, self.outer = where, nodes, known, outer
         self.index = 0  # of the node whose graphs are being checked
         self.early: list[tuple[int, int, Problem]] = []  # uses of values that later nodes make, with both indices
@@ -40,7 +40,7 @@ class Scope:
 
     def knows(self, name: str) -> bool:
         """Whether a node may use a value here."""
-        scope: Scope | None = self
+        scope: GraphValues | None = self
         while scope is not None:
             if name in scope.known:
                 return True
@@ -61,7 +61,7 @@ class Scope:
 
         Only then it knows which uses belong to a cycle.
         """
-        scope: Scope | None = self
+        scope: GraphValues | None = self
         while scope is not None:
             if (maker := scope.makers.get(name)) is not None:
                 place = walk.inner_place(scope.where, "node", maker)
@@ -74,7 +74,7 @@ class Scope:
 
 
 def name_problems(
-    where: str, part: Graph | Function, domains: set[str], check: NodeCheck | None, outer: Scope | None = None
+    where: str, part: Graph | Function, domains: set[str], check: NodeCheck | None, outer: GraphValues | None = None
 ) -> Iterator[Problem]:
     """What is wrong with the names of a graph or function and of the graphs in it, as (code, place, detail).
 
@@ -86,12 +86,12 @@ def name_problems(
     if (inputs or constants) and (len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants)):
         for name, count in (Counter(inputs) | Counter(constants)).items():
             if count > 1:
-                yield "V304", where, f"{count} inputs or initialisers are called {name!r:.80}"
+                yield "V304", where, f"{count:,} inputs or initialisers are called {name!r:.80}"
     made = {*inputs, *constants}
     known = {"", *made}
     if check is None:
         known.update(*(entries(node, "output") for node in nodes))
-    scope = Scope(where, nodes, known, outer)
+    scope = GraphValues(where, nodes, known, outer)
     if outer is not None and check is not None:
         yield from subgraph_problems(where, part.name, inputs, constants, outputs)
         for name in made:
@@ -131,7 +131,9 @@ def name_problems(
         yield from _order_problems(scope)
 
 
-def _output_problems(where: str, outputs: Sequence[str], known: set[str], outer: Scope | None) -> Iterator[Problem]:
+def _output_problems(
+    where: str, outputs: Sequence[str], known: set[str], outer: GraphValues | None
+) -> Iterator[Problem]:
     """What is wrong with the outputs of a graph: it must make them itself."""
     for name in outputs:
         if name in known:
@@ -143,7 +145,7 @@ def _output_problems(where: str, outputs: Sequence[str], known: set[str], outer:
             yield "V309", where, f"the output {name!r:.80} is not produced by any node"
 
 
-def _result_problems(where: str, node: Node, made: set[str], outer: Scope | None) -> Iterator[Problem]:
+def _result_problems(where: str, node: Node, made: set[str], outer: GraphValues | None) -> Iterator[Problem]:
     """What is wrong with the names of the results of a node; `made` are those of other values, which it completes."""
     for name in filter(None, entries(node, "output")):
         if name in made:
@@ -160,11 +162,11 @@ def _same_names(where: str, nodes: Sequence[Node]) -> Iterator[Problem]:
     if len(set(names)) != len(names):
         for name, count in Counter(names).items():
             if count > 1:
-                detail = f"{count} nodes are called {name!r:.80}, but the names of nodes must differ for onnxruntime"
+                detail = f"{count:,} nodes are called {name!r:.80}, but the names of nodes must differ for onnxruntime"
                 yield "V319", where, detail
 
 
-def _order_problems(scope: Scope) -> Iterator[Problem]:
+def _order_problems(scope: GraphValues) -> Iterator[Problem]:
     """The cycles of a graph, and the uses of values that only later nodes make and that are on no cycle."""
     makers, nodes = scope.makers, scope.nodes
     needs = [list(dict.fromkeys(makers[name] for name in mentioned(node) if name in makers)) for node in nodes]
@@ -176,7 +178,7 @@ def _order_problems(scope: Scope) -> Iterator[Problem]:
         seen.add(groups[first])
         cycle = shortest_cycle(first, needs, groups)
         shown = [f"{_name(nodes[index], index)}" for index in cycle[:SHOWN_ON_CYCLE]]
-        shown += [f"{len(cycle) - SHOWN_ON_CYCLE} more"] if len(cycle) > SHOWN_ON_CYCLE else []
+        shown += [f"{len(cycle) - SHOWN_ON_CYCLE:,} more"] if len(cycle) > SHOWN_ON_CYCLE else []
         way = " -> ".join([*shown, shown[0]])
         place = walk.inner_place(scope.where, "node", first)
         if len(cycle) == 1:
@@ -226,7 +228,7 @@ def function_problems(model: Model) -> Iterator[Problem]:
     keys = [key_of(function.domain, function.name, function.overload) for function in model.functions]
     for (domain, name, _), count in Counter(keys).items():
         if count > 1:
-            yield "V317", "functions", f"{count} functions are called {name:.80} of {domain or ONNX:.80}"
+            yield "V317", "functions", f"{count:,} functions are called {name:.80} of {domain or ONNX:.80}"
     first = {key: index for index, key in reversed([*enumerate(keys)])}
     needs = [
         list(dict.fromkeys(first[key] for node in function.node for key in called(node) if key in first))

@@ -11,6 +11,7 @@ from formats.ir import FIRST_WITH_ATTRIBUTE_TYPES, FIRST_WITH_OPERATOR_SETS, ONN
 from formats.ir.model import VALUE_FIELDS, AttributeType, entries, values_held
 from formats.onnxpb.operator_sets import form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +122,7 @@ def _numbers(operator: str, word: str, names: Sequence[str], wanted: Parameters)
     """What is wrong with the number of inputs or outputs, or with omitted ones."""
     if not wanted.least <= len(names) <= wanted.most:
         plural = "" if wanted.most == wanted.least == 1 else "s"
-        yield "V406", "", f"{operator} has {len(names)} {word}s, but needs {wanted} {word}{plural}"
+        yield "V406", "", f"{operator} has {counted(len(names), word)}, but needs {wanted} {word}{plural}"
     for index, (name, letter) in enumerate(zip(names, wanted.letters, strict=False)):
         if not name and letter == "S":
             yield "V407", f"{word}[{index}]", f"{operator} cannot omit its {word} {index}"
@@ -133,7 +134,7 @@ def _call(
     """What is wrong with the number of inputs or outputs of a call of a function; the last ones may be omitted."""
     for word, names, formal in (("input", inputs, function.input), ("output", outputs, function.output)):
         if len(names) > len(formal):
-            detail = f"{len(names)} {word}s, but the function has {len(formal)} {word}{'s' * (len(formal) != 1)}"
+            detail = f"{counted(len(names), word)}, but the function has {counted(len(formal), word)}"
             yield "V406", "", f"{operator:.80} has {detail}"
 
 

@@ -13,6 +13,7 @@ from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_OPERATOR_SETS, NEWEST_IR
 from formats.ir.model import EXTERNAL, Function, Graph, entries
 from formats.ir.storage import entries_of, raw_source
 from formats.onnxpb.operator_sets import newest
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +56,7 @@ def version_problems(model: Model) -> Iterator[Problem]:
         yield from _import_problems(f"functions[{index}].", function.opset_import)
     for key, count in Counter(entry.key for entry in entries(model, "metadata_props")).items():
         if count > 1:
-            yield "V107", "metadata_props", f"{count} entries have the key {key!r:.80}"
+            yield "V107", "metadata_props", f"{count:,} entries have the key {key!r:.80}"
 
 
 def _import_problems(where: str, imports: Sequence[OperatorSetId]) -> Iterator[Problem]:
@@ -179,7 +180,7 @@ def sparse_problem(sparse: SparseTensor) -> str | None:
     if values is None:
         return "the sparse tensor has no values"
     if len(values.dims) != 1:
-        return f"the values of the sparse tensor have {len(values.dims)} dims, but must have one"
+        return f"the values of the sparse tensor have {counted(len(values.dims), 'dim')}, but must have one"
     if not dims:
         return "the sparse tensor has no dims"
     if indices is None:

@@ -31,21 +31,25 @@ MAX_DEPTH = 100  # of graphs and functions in each other
 FEW = 6  # types that a message lists
 
 
-class Kind(NamedTuple):
+class TypeAndDims(NamedTuple):
     """The type of a value, "" if it is not known, and its dims."""
 
     type: str
     dims: Dims | None = None
 
 
+if TYPE_CHECKING:
+    Inputs = tuple[TypeAndDims | None, ...]  # of a node; `None` for one that is not known
+
+
 class Made(NamedTuple):
     """What a node makes, and what is wrong with it, as (code, place in the node, detail)."""
 
-    kinds: Sequence[Kind | None]
+    kinds: Sequence[TypeAndDims | None]
     problems: Sequence[Problem]
 
 
-class Part:
+class CheckedPart:
     """The operator sets of the main graph or of a function, and what is known of its nodes by their form."""
 
     def __init__(self, imports: Iterable[OperatorSetId], ir_version: int) -> None:
@@ -60,7 +64,7 @@ def type_problems(model: Model) -> list[Problem]:
     if model.graph is None:
         return []
     check = _TypeCheck(model)
-    check.graph("graph", model.graph, Part(model.opset_import, check.ir_version), None, 0)
+    check.graph("graph", model.graph, CheckedPart(model.opset_import, check.ir_version), None, 0)
     return check.problems
 
 
@@ -70,36 +74,36 @@ class _TypeCheck:
     def __init__(self, model: Model) -> None:
         self.problems: list[Problem] = []
         self.ir_version = model.ir_version or 0
-        self.types: dict[str, Kind] = {}
-        self._functions: dict[tuple[str, str, str], tuple[int, Function, Part]] = {}
+        self.types: dict[str, TypeAndDims] = {}
+        self._functions: dict[tuple[str, str, str], tuple[int, Function, CheckedPart]] = {}
         for index, each in enumerate(model.functions):
-            part = Part(each.opset_import, self.ir_version)
+            part = CheckedPart(each.opset_import, self.ir_version)
             self._functions[each.domain or ONNX, each.name or "", each.overload or ""] = index, each, part
-        self._calls: dict[tuple[Any, ...], list[Kind | None]] = {}
+        self._calls: dict[tuple[Any, ...], list[TypeAndDims | None]] = {}
         self._forms: dict[int, int] = {}
 
     def graph(
-        self, where: str, graph: Graph, part: Part, given: Sequence[Kind | None] | None, depth: int
-    ) -> list[Kind | None]:
-        """Check a graph, and return what is known of its outputs; `given` are the inputs of a graph in a node."""
-        before: dict[str, Kind | None] = {}  # what the names of this graph meant around it
+        self, where: str, graph: Graph, part: CheckedPart, input_types: Sequence[TypeAndDims | None] | None, depth: int
+    ) -> list[TypeAndDims | None]:
+        """Check a graph, and return what is known of its outputs; `input_types` are the inputs of a graph in a node."""
+        before: dict[str, TypeAndDims | None] = {}  # what the names of this graph meant around it
         types = self.types
-        is_inner = given is not None
+        is_inner = input_types is not None
         for index, value in enumerate(entries(graph, "input")):
             name, kind = value.name or "", _of_type(value.type)
-            if given is not None and index < len(given):
-                kind = self._input(f"{where}.input[{index}]", name, kind, given[index])
+            if input_types is not None and index < len(input_types):
+                kind = self._input(f"{where}.input[{index}]", name, kind, input_types[index])
             self._set(name, kind, before, is_inner)
         inputs = {value.name or "" for value in entries(graph, "input")}
         for index, tensor in enumerate(entries(graph, "initializer")):
-            name, kind = tensor.name or "", Kind(tensor_text(tensor.data_type), tuple(tensor.dims))
+            name, kind = tensor.name or "", TypeAndDims(tensor_text(tensor.data_type), tuple(tensor.dims))
             if name in inputs:
                 self._default(f"{where}.initializer[{index}]", name, kind, types.get(name))
             else:
                 self._set(name, kind, before, is_inner)
         for sparse in entries(graph, "sparse_initializer"):
             if (values := sparse.values) is not None:
-                kind = Kind(tensor_text(values.data_type), tuple(sparse.dims))
+                kind = TypeAndDims(tensor_text(values.data_type), tuple(sparse.dims))
                 self._set(values.name or "", kind, before, is_inner)
         types.pop("", None)
         declared = {
@@ -122,7 +126,7 @@ class _TypeCheck:
                 types[name] = kind
         return outputs
 
-    def _set(self, name: str, kind: Kind | None, before: dict[str, Kind | None], is_inner: bool) -> None:
+    def _set(self, name: str, kind: TypeAndDims | None, before: dict[str, TypeAndDims | None], is_inner: bool) -> None:
         """Say what a name means in a graph."""
         if is_inner and name not in before:
             before[name] = self.types.get(name)
@@ -135,21 +139,21 @@ class _TypeCheck:
         self,
         where: str,
         nodes: Sequence[Node],
-        part: Part,
-        declared: dict[str, Kind],
-        before: dict[str, Kind | None] | None,
+        part: CheckedPart,
+        declared: dict[str, TypeAndDims],
+        before: dict[str, TypeAndDims | None] | None,
         depth: int,
     ) -> None:
         """Check nodes in their order; `before` is missing for the main graph, whose names nobody needs later."""
         types = self.types
         for index, node in enumerate(nodes):  # there may be very many, and most are like others
             outputs = entries(node, "output")
-            given = tuple(map(types.get, entries(node, "input")))
+            inputs = tuple(map(types.get, entries(node, "input")))
             attributes = content(entries(node, "attribute"))
-            key = node.domain, node.op_type, attributes, given, len(outputs)
+            key = node.domain, node.op_type, attributes, inputs, len(outputs)
             made = part.made.get(key)
             if made is None:
-                made = self._made(where, index, node, part, given, depth)
+                made = self._made(where, index, node, part, inputs, depth)
                 if attributes is not None and not self._called(node):  # a call has an overload
                     part.made[key] = made
             if made.problems:
@@ -166,7 +170,9 @@ class _TypeCheck:
                 elif kind is not None:
                     types[name] = kind
 
-    def _result(self, where: str, index: int, node: Node, name: str, kind: Kind | None, told: Kind) -> Kind:
+    def _result(
+        self, where: str, index: int, node: Node, name: str, kind: TypeAndDims | None, told: TypeAndDims
+    ) -> TypeAndDims:
         """What is known of a result that is also declared."""
         if kind is None:
             return told
@@ -183,18 +189,20 @@ class _TypeCheck:
             self.problems.append(("V522", place, detail))
             return kind
         dims = told.dims if kind.dims is None or told.dims is None else _merged(kind.dims, told.dims)
-        return Kind(kind.type or told.type, kind.dims if dims is None else dims)
+        return TypeAndDims(kind.type or told.type, kind.dims if dims is None else dims)
 
-    def _input(self, where: str, name: str, told: Kind | None, given: Kind | None) -> Kind | None:
+    def _input(
+        self, where: str, name: str, declared: TypeAndDims | None, kind: TypeAndDims | None
+    ) -> TypeAndDims | None:
         """What is known of an input of a graph in a node."""
-        if told is None or given is None:
-            return told or given
-        if _have_other_types(told, given):
-            detail = f"the input {name!r:.80} is declared as {told.type}, but the node gives it {given.type}"
+        if declared is None or kind is None:
+            return declared or kind
+        if _have_other_types(declared, kind):
+            detail = f"the input {name!r:.80} is declared as {declared.type}, but the node gives it {kind.type}"
             self.problems.append(("V514", where, detail))
-        return told
+        return declared
 
-    def _default(self, where: str, name: str, kind: Kind, told: Kind | None) -> None:
+    def _default(self, where: str, name: str, kind: TypeAndDims, told: TypeAndDims | None) -> None:
         """Check an initialiser that is the default of an input."""
         if told is None:
             return
@@ -207,59 +215,57 @@ class _TypeCheck:
                 ("V509", where, f"the initialiser {name!r:.80} has dims {dims[0]}, but the input {dims[1]}")
             )
 
-    def _made(self, where: str, index: int, node: Node, part: Part, given: tuple[Kind | None, ...], depth: int) -> Made:
+    def _made(self, where: str, index: int, node: Node, part: CheckedPart, inputs: Inputs, depth: int) -> Made:
         """What a node makes of its inputs."""
         domain, name = node.domain or ONNX, node.op_type or ""
         count = len(entries(node, "output"))
-        nothing: list[Kind | None] = [None] * count
+        nothing: list[TypeAndDims | None] = [None] * count
         if (called := self._called(node)) is not None:
-            return Made([*self._call(called, given, depth), *nothing][:count], ())
+            return Made([*self._call(called, inputs, depth), *nothing][:count], ())
         inner = [(each, each.g) for each in entries(node, "attribute") if each.g is not None]
         version = part.versions.get(domain)
         limit = newest(domain)
         row = None
         if version is not None and limit is not None and version <= limit:
             form = form_of(domain, name, version)
-            if form is not None and form.inputs is not None and form.inputs.least <= len(given) <= form.inputs.most:
+            if form is not None and form.inputs is not None and form.inputs.least <= len(inputs) <= form.inputs.most:
                 row = signature_of(domain, name, version)  # else another check has refused the node
-        problems = [] if row is None else _type_problems(f"{name} of version {version}", row, given)
+        problems = [] if row is None else _type_problems(f"{name} of version {version}", row, inputs)
         if inner:
-            return self._with_graphs(walk.inner_place(where, "node", index), node, inner, part, given, problems, depth)
+            return self._with_graphs(walk.inner_place(where, "node", index), node, inner, part, inputs, problems, depth)
         if row is None or version is None or problems:
             return Made(nothing, problems)
-        types = types_made(node, _texts(given), {}, part.versions)
+        types = types_made(node, _texts(inputs), {}, part.versions)
         dims: Sequence[Dims | None] = ()
         if domain == ONNX:
-            dims_given = [None if kind is None else kind.dims for kind in given]
+            dims_given = [None if kind is None else kind.dims for kind in inputs]
             if detail := dims_problem(node, version, dims_given):
                 problems = [("V521", "", detail)]
             else:
                 dims = dims_of_results(node, version, dims_given)
-        kinds = [Kind(text or "", own_dims) for text, own_dims in zip_longest(types[:count], dims[:count])]
+        kinds = [TypeAndDims(text or "", own_dims) for text, own_dims in zip_longest(types[:count], dims[:count])]
         return Made([*kinds, *nothing][:count], problems)
 
-    def _called(self, node: Node) -> tuple[int, Function, Part] | None:
+    def _called(self, node: Node) -> tuple[int, Function, CheckedPart] | None:
         """The function of the model that a node calls."""
         if not self._functions:
             return None
         return self._functions.get((node.domain or ONNX, node.op_type or "", node.overload or ""))
 
-    def _call(
-        self, called: tuple[int, Function, Part], given: tuple[Kind | None, ...], depth: int
-    ) -> list[Kind | None]:
+    def _call(self, called: tuple[int, Function, CheckedPart], inputs: Inputs, depth: int) -> list[TypeAndDims | None]:
         """What a call of a function makes; its nodes are checked for the first forms of its inputs."""
         index, function, part = called
-        key = (index, *given)
+        key = (index, *inputs)
         if (outputs := self._calls.get(key)) is not None:
             return outputs
-        unknown: list[Kind | None] = [None] * len(function.output)
+        unknown: list[TypeAndDims | None] = [None] * len(function.output)
         self._calls[key] = unknown  # also if the function calls itself
         self._forms[index] = self._forms.get(index, 0) + 1
         if depth > MAX_DEPTH or self._forms[index] > MAX_FORMS:
             return unknown
         around, self.types = (
             self.types,
-            {name: kind for name, kind in zip(function.input, given, strict=False) if kind is not None},
+            {name: kind for name, kind in zip(function.input, inputs, strict=False) if kind is not None},
         )
         declared = {value.name or "": kind for value in function.value_info if (kind := _of_type(value.type))}
         self._nodes(f"functions[{index}]", function.node, part, declared, None, depth + 1)
@@ -272,25 +278,25 @@ class _TypeCheck:
         where: str,
         node: Node,
         inner: Sequence[tuple[Attribute, Graph]],
-        part: Part,
-        given: tuple[Kind | None, ...],
+        part: CheckedPart,
+        inputs: Inputs,
         problems: list[Problem],
         depth: int,
     ) -> Made:
         """What a node makes that has graphs in its attributes."""
         count = len(entries(node, "output"))
-        nothing: list[Kind | None] = [None] * count
+        nothing: list[TypeAndDims | None] = [None] * count
         name = node.op_type if (node.domain or ONNX) == ONNX else ""
-        wanted: Sequence[Kind | None] = ()
+        wanted: Sequence[TypeAndDims | None] = ()
         if name == "Loop":
-            wanted = [Kind("tensor(int64)"), Kind("tensor(bool)"), *map(_without_dims, given[2:])]
+            wanted = [TypeAndDims("tensor(int64)"), TypeAndDims("tensor(bool)"), *map(_without_dims, inputs[2:])]
         elif name == "Scan" and part.versions.get(ONNX, 0) > 8:
-            wanted = [*map(_without_dims, given)]
+            wanted = [*map(_without_dims, inputs)]
         results: dict[str, list[str]] = {}
         for attribute, graph in inner:
             if name in ("If", "Loop", "Scan"):
                 version = part.versions.get(ONNX, 0)
-                problems += self._number_problems(name, attribute.name or "", graph, len(given), count, version)
+                problems += self._number_problems(name, attribute.name or "", graph, len(inputs), count, version)
             if entries(graph, "node") and depth < MAX_DEPTH:  # there may be very many graphs without nodes
                 place = walk.inner_place(walk.inner_place(where, "attribute", None, attribute), "g")
                 results[attribute.name or ""] = _texts(self.graph(place, graph, part, wanted, depth + 1))
@@ -302,14 +308,14 @@ class _TypeCheck:
                     detail = f"output {index} is {one} in one branch and {other} in the other"
                     problems.append(("V514", "", detail))
         elif name == "Loop":
-            for index, (kind, text) in enumerate(zip(given[2:], results.get("body", [])[1:], strict=False)):
+            for index, (kind, text) in enumerate(zip(inputs[2:], results.get("body", [])[1:], strict=False)):
                 if kind and kind.type and text and kind.type != text and not _holds(text, kind.type):
                     detail = f"the body makes value {index} of type {text}, but the loop begins with {kind.type}"
                     problems.append(("V514", "", detail))
         if problems:
             return Made(nothing, problems)
-        types = types_made(node, _texts(given), results, part.versions)[:count]
-        return Made([*map(Kind, types), *nothing][:count], ())
+        types = types_made(node, _texts(inputs), results, part.versions)[:count]
+        return Made([*map(TypeAndDims, types), *nothing][:count], ())
 
     def _number_problems(
         self, name: str, attribute: str, graph: Graph, inputs: int, outputs: int, version: int
@@ -332,33 +338,33 @@ class _TypeCheck:
         return [("V409", f'attribute["{attribute}"].g', detail)]
 
 
-def _of_type(declared: Type | None) -> Kind | None:
+def _of_type(declared: Type | None) -> TypeAndDims | None:
     """What a declared type says."""
     if declared is None:
         return None
     if (tensor := declared.tensor_type) is None:
-        return Kind(type_text(declared))
+        return TypeAndDims(type_text(declared))
     dims = None if tensor.shape is None else tuple(map(_dim, tensor.shape.dim))
-    return Kind(tensor_text(tensor.elem_type), dims)
+    return TypeAndDims(tensor_text(tensor.elem_type), dims)
 
 
-def _without_dims(kind: Kind | None) -> Kind | None:
-    return Kind(kind.type) if kind is not None and kind.type else None
+def _without_dims(kind: TypeAndDims | None) -> TypeAndDims | None:
+    return TypeAndDims(kind.type) if kind is not None and kind.type else None
 
 
-def _have_other_types(one: Kind, other: Kind) -> bool:
+def _have_other_types(one: TypeAndDims, other: TypeAndDims) -> bool:
     """Whether the types are known and differ."""
     return bool(one.type and other.type) and one.type != other.type
 
 
-def _have_other_dims(one: Kind, other: Kind) -> bool:
+def _have_other_dims(one: TypeAndDims, other: TypeAndDims) -> bool:
     """Whether the dims are known and cannot be those of one value."""
     if one.dims is None or other.dims is None:
         return False
     return len(one.dims) != len(other.dims) or any(map(differ, one.dims, other.dims))
 
 
-def _texts(kinds: Sequence[Kind | None]) -> list[str]:
+def _texts(kinds: Sequence[TypeAndDims | None]) -> list[str]:
     """The types, as `value_types.py` has them."""
     return ["" if kind is None else kind.type for kind in kinds]
 
@@ -368,13 +374,13 @@ def _holds(text: str, outer: str) -> bool:
     return outer == f"optional({text})"
 
 
-def _type_problems(operator: str, row: Signature, given: Sequence[Kind | None]) -> list[Problem]:
+def _type_problems(operator: str, row: Signature, inputs: Sequence[TypeAndDims | None]) -> list[Problem]:
     """Which inputs have a type that the operator does not take."""
     problems: list[Problem] = []
     bound: dict[str, tuple[int, str]] = {}
     if not row.inputs:
         return problems
-    for index, kind in enumerate(given):
+    for index, kind in enumerate(inputs):
         if kind is None or not kind.type:
             continue
         formal = row.inputs[min(index, len(row.inputs) - 1)]  # the last one stands for all that are left
@@ -392,7 +398,7 @@ def _type_problems(operator: str, row: Signature, given: Sequence[Kind | None]) 
 
 def _few(types: Iterable[str]) -> str:
     names = sorted(types)
-    return " or ".join(filter(None, (", ".join(names[:FEW]), f"{len(names) - FEW} more" if len(names) > FEW else "")))
+    return " or ".join(filter(None, (", ".join(names[:FEW]), f"{len(names) - FEW:,} more" if len(names) > FEW else "")))
 
 
 def _dim(dim: Dimension) -> Dim:

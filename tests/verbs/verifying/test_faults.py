@@ -239,7 +239,7 @@ def test_long_cycles_are_found_without_recursion(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     (error,) = verify(path).errors
-    assert "19994 more -> 0 (Neg) form a cycle" in error.detail
+    assert "19,994 more -> 0 (Neg) form a cycle" in error.detail
 
 
 # Codes
