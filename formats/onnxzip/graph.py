@@ -18,7 +18,7 @@ from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import Decoder, DepthError
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.tables import BYTES, IR_FAMILY, PRESENCE, VISIT, FieldRow, Tables, tables_of
+from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, VisitedRow, tables_of
 from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack
 from formats.tensordata.sources.source import Literal
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from formats.ir.model import Tensor, Undecoded
+    from formats.onnxpb.wire.tables import FieldRow
     from formats.tensordata.sources.source import Source
 
 READ_FIELDS = {  # of each message that a reader enters: the messages to enter, and the values that it needs
@@ -149,19 +150,20 @@ def _graph_tables() -> Tables:
     """
     tables = tables_of(IR_FAMILY)
     for name, table in tables.items():
-        rows = {tag: row for tag, row in table.by_tag.items() if tag >> 3 in READ_FIELDS.get(name, ())}
-        is_tensor = name == "TensorProto"
-        table.by_tag = {
-            tag: row._replace(action=VISIT) if row.repeated and not is_tensor else row for tag, row in rows.items()
-        }
+        read = READ_FIELDS.get(name, ())
+        table.by_tag = {tag: _visited(row) for tag, row in table.by_tag.items() if tag >> 3 in read}
         table.runs = {}
     tensor_rows = tables["TensorProto"].by_tag
-    tensor_rows[_PACKED_DIMS_TAG] = FieldRow(BYTES, "packed_dims", repeated=True)
-    tensor_rows[_EXTERNAL_DATA_TAG] = FieldRow(BYTES, "external_data", repeated=True)
+    tensor_rows[_PACKED_DIMS_TAG] = BytesRow("packed_dims", repeated=True)
+    tensor_rows[_EXTERNAL_DATA_TAG] = BytesRow("external_data", repeated=True)
     for name, number in FORBIDDEN.items():
         for wire_type in set(WireType) - {WireType.EGROUP}:
-            tensor_rows[make_tag(number, wire_type)] = FieldRow(PRESENCE, name, repeated=False)
+            tensor_rows[make_tag(number, wire_type)] = PresenceRow(name, repeated=False)
     return tables
+
+
+def _visited(row: FieldRow) -> FieldRow:
+    return VisitedRow(row.name, True, table=row.table) if row.repeated and isinstance(row, MessageRow) else row
 
 
 class _Visitor:

@@ -29,7 +29,7 @@ from formats.ir.archive_link import ARCHIVE
 from formats.ir.model import Model, StringStringEntry
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.tables import BULK, MESSAGE, PLACE, PLACES, tables
+from formats.onnxpb.wire.tables import MessageRow, SourceRow, tables
 from formats.onnxpb.wire.varints import MAX_FIELD_NUMBER, WireType, decode_prefix, end_of_whole_fields, skip_field
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import FILE_FLAGS
@@ -465,10 +465,10 @@ class _Search:
             if tag & 7 != WireType.LEN or stop > end:
                 raise WireError("a field is cut off")
             row = table.by_tag.get(tag)
-            if row is not None and row.action in (MESSAGE, BULK):
-                if self.of(inner, stop, row.inner, depth + 1) is not None:
+            if isinstance(row, MessageRow):
+                if self.of(inner, stop, row.table, depth + 1) is not None:
                     return self.nbytes
-            elif row is None or row.action not in (PLACE, PLACES):
+            elif not isinstance(row, SourceRow):
                 self._count(size)
                 if _contains(self.file, inner, stop):
                     return self.nbytes

@@ -20,7 +20,7 @@ from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, Message, Tensor, values_held
 from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.onnxpb.wire.tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
+from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, TextRow, tables
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from formats.onnxpb.wire.tables import MessageTable
+    from formats.onnxpb.wire.varints import IntegerType
     from formats.tensordata.plan import Segment
 
 
@@ -71,9 +72,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     segments: list[Any] = []
     sources = False
     behind = 0  # the index behind the last segment that may be a source
-    for name, tag, short, action, repeated, inner in table.layout(
-        (*values, *undecoded) if undecoded else tuple(values)
-    ):
+    for row, tag, short in table.layout((*values, *undecoded) if undecoded else tuple(values)):
+        name, repeated = row.name, row.repeated
         if name not in values:
             parts = undecoded[name].segments
             segments += parts
@@ -84,11 +84,11 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             continue
         item = value
         try:
-            if isinstance(value, list) is not repeated and (action == TEXT or not isinstance(value, Source)):
+            if isinstance(value, list) is not repeated and not isinstance(value, Source):
                 raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
-            if action == TEXT:  # most fields
+            if isinstance(row, TextRow):  # most fields
                 for item in value if repeated else (value,):
-                    payload = item.encode() if item.isascii() else inner(item)
+                    payload = item.encode() if item.isascii() else table.encode_text(item)
                     size = len(payload)
                     if size < 0x80:
                         segments += (short[size], payload)
@@ -96,19 +96,16 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                         segments += (tag, encode_varint(size), payload)
                 continue
             for item in value if repeated and not isinstance(value, Source) else (value,):
-                if action == INTEGER:
+                if isinstance(row, IntegerRow):
                     if 0 <= item < 0x80:
                         segments.append(short[item])
                     else:
-                        segments += (tag, _encode_integer(item, inner))
-                elif action <= LAST_MESSAGE:
-                    if not isinstance(item, inner.message_class):
+                        segments += (tag, _encode_integer(item, row.number_type))
+                elif isinstance(row, MessageRow):
+                    if not isinstance(item, row.table.message_class):
                         raise TypeError(item)  # noqa: TRY301 - as above
-                    if replace and isinstance(item, Tensor):
-                        new = replace(item)
-                        parts = [new] if isinstance(new, bytes) else _encode(new, inner, replace)
-                    else:
-                        parts = _encode(item, inner, replace)
+                    new = replace(item) if replace and isinstance(item, Tensor) else item
+                    parts = [new] if isinstance(new, bytes) else _encode(new, row.table, replace)
                     if len(parts) == 1:
                         nbytes = len(parts[0])
                         segments.append(short[nbytes] if nbytes < 0x80 else tag + encode_varint(nbytes))
@@ -119,8 +116,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                     else:
                         segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
                         sources, behind = True, len(segments)
-                elif action == FIXED_WIDTH:
-                    segments += (tag, inner.pack(item))
+                elif isinstance(row, FixedWidthRow):
+                    segments += (tag, row.number_type.pack(item))
                 elif isinstance(item, Source) and not (isinstance(item, Literal) and item.nbytes <= JOINED_BYTES):
                     # With what is in front of it in one piece, a tensor has few segments, which all around it count.
                     before = b"".join((*segments[behind:], tag, encode_varint(item.nbytes)))
@@ -166,9 +163,9 @@ def _nbytes(segment: bytes | Source) -> int:
     return len(segment) if isinstance(segment, bytes) else segment.nbytes
 
 
-def _encode_integer(value: int, width: tuple[int, bool]) -> bytes:
-    bits, signed = width
-    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if signed else (0, 1 << bits)
+def _encode_integer(value: int, integer_type: IntegerType) -> bytes:
+    bits, is_signed = integer_type
+    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if is_signed else (0, 1 << bits)
     if not low <= value < high:
         raise ValueError(value)
     return encode_varint(value)
