@@ -8,6 +8,7 @@ Spec: docs/onnxz.md, sections 6 and 7; onnx.proto, `TensorProto.external_data`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import Decoder, DepthError
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, VisitedRow, tables_of
+from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, tables_of
 from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack
 from formats.tensordata.sources.source import Literal
 
@@ -163,7 +164,7 @@ def _graph_tables() -> Tables:
 
 
 def _visited(row: FieldRow) -> FieldRow:
-    return VisitedRow(row.name, True, table=row.table) if row.repeated and isinstance(row, MessageRow) else row
+    return replace(row, is_visited=True) if row.repeated and isinstance(row, MessageRow) else row
 
 
 class _Visitor:

@@ -28,7 +28,6 @@ from formats.onnxpb.wire.tables import (
     PresenceRow,
     SourceRow,
     TextRow,
-    VisitedRow,
     tables,
 )
 from formats.onnxpb.wire.varints import (
@@ -304,7 +303,7 @@ class Decoder:
             return
         fields: dict[str, Any] = {}
         self.large(fields, row.table, begin, end, depth + 1, window)
-        if isinstance(row, VisitedRow) and self.visit:
+        if row.is_visited and self.visit:
             self.visit(fields, depth + 1)
             return
         message = _made(row.table, fields)
@@ -470,21 +469,21 @@ class Decoder:
                     begin, position = position, position + size
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-                    if isinstance(row, TextRow):
+                    if type(row) is TextRow:
                         try:
                             value = data[begin:position].decode()
                         except UnicodeDecodeError:
                             value = table.decode_text(data[begin:position])
-                    elif isinstance(row, MessageRow):
+                    elif type(row) is MessageRow:
                         value = self.message(values, row, data, begin, position, origin, depth + 1)
                         if value is None:
                             continue
-                    elif isinstance(row, BytesRow):
+                    elif type(row) is BytesRow:
                         value = data[begin:position]
                     else:
                         self.other_payload(values, row, data, begin, position, origin)
                         continue
-                elif isinstance(row, IntegerRow):
+                elif type(row) is IntegerRow:
                     value = data[position]
                     position += 1
                     if value >= 0x80:
@@ -493,10 +492,10 @@ class Decoder:
                     if row.enum_numbers is not None and value not in row.enum_numbers:
                         self.add_unknown(values, data[start:position])
                         continue
-                elif isinstance(row, FixedWidthRow):
+                elif type(row) is FixedWidthRow:
                     (value,) = row.number_type.unpack_from(data, position)
                     position += row.number_type.size
-                elif isinstance(row, SourceRow):  # a number that is not packed
+                elif type(row) is SourceRow:  # a number that is not packed
                     begin, position = position, skip_field(data, position, tag)
                     self.set_source(values, row, Literal(data[begin:position]))
                     continue
@@ -528,7 +527,7 @@ class Decoder:
     ) -> Any:
         """The message in a field; `None` if it was merged into the one that is there, or visited."""
         table = row.table
-        if isinstance(row, VisitedRow):
+        if row.is_visited:
             self.visited_message(table, data, begin, end, origin, depth)
             return None
         if row.name in values and not row.repeated:
@@ -539,7 +538,11 @@ class Decoder:
             return None
         fields: dict[str, Any] = {}
         self.fields(fields, table, data, begin, end, origin, depth)
-        return _made(table, fields)
+        if table.finish:
+            table.finish(fields)
+        message = _new(table.message_class)
+        set_fields(message, fields)
+        return message
 
     def visited_message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> None:
         """Show a message to `visit`, unless it is an attribute that was seen to have nothing in it."""

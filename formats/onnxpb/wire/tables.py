@@ -84,15 +84,15 @@ class FixedWidthRow(FieldRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRow(FieldRow):
-    """A message with this table; a list of them is left undecoded if it is long and `is_bulk`."""
+    """A message with this table.
+
+    A list of them is left undecoded if it is long and `is_bulk`. One that `is_visited` is shown to the `visit` of the
+    decoder, and then forgotten.
+    """
 
     table: MessageTable
     is_bulk: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VisitedRow(MessageRow):
-    """A message that is shown to the `visit` of the decoder, and then forgotten."""
+    is_visited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
