@@ -14,9 +14,10 @@ from formats.ir.storage import places_of
 from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES, locate_data
+from formats.onnxpb.external.model import locate_data
 from formats.onnxpb.text.textfile import CLASSES
 from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.tensordata.sources.source import Literal
 

@@ -50,9 +50,8 @@ from formats.ir.model import (
 from formats.onnxpb.operator_sets import ONNX, form_of, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encoded
 from formats.ort.operators import operator as operator_of
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -140,8 +139,7 @@ class Converted(NamedTuple):
 
 def as_bytes(message: Any) -> bytes:
     """The bytes of a message without its weights."""
-    writes, _ = lay_out(encode(message, without_weights))
-    return b"".join([write.source.read() for write in writes])
+    return encoded(message, without_weights)
 
 
 def lone(node: Node, types: Callable[[str], Type | None], constants: Callable[[str], Tensor | None]) -> Lone:

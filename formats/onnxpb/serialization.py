@@ -21,8 +21,7 @@ from formats.extras import needed
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.text import protojson, textproto
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
-from formats.tensordata.plan import lay_out
+from formats.onnxpb.wire.encoder import encoded
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class _OwnSerializer:
             return textproto.to_text(message).encode()
         if self.codec is JSON_CODEC:
             return protojson.to_json(message).encode()
-        return b"".join(write.source.view() for write in lay_out(encode(message))[0])
+        return encoded(message)
 
     def deserialize_proto(self, serialized: bytes | str, proto: Any) -> Any:
         """The message `proto`, which is now the one in these bytes.

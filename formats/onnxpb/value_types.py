@@ -21,8 +21,7 @@ from formats.ir.model import Model, OptionalType, SequenceType, Tensor, TensorTy
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.operator_sets import ONNX, signature_of
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
-from formats.tensordata.plan import lay_out
+from formats.onnxpb.wire.encoder import encoded_for_protobuf
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -379,7 +378,6 @@ _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, l
 
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
-MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
 KNOWN_TWICE = "already exists"  # what onnx says of a call of a function in a subgraph, when it follows data
 INDICES = (dtypes.INT32, dtypes.INT64)
 
@@ -396,12 +394,6 @@ def without_weights(tensor: Tensor) -> Tensor:
     return with_reference(tensor, {"location": "weights"})
 
 
-def bytes_without_weights(model: Model) -> bytes | None:
-    """The model as a message without its weights, or `None` if even that is too large for protobuf."""
-    writes, nbytes = lay_out(encode(model, without_weights))
-    return None if nbytes > MOST_BYTES else b"".join([write.source.read() for write in writes])
-
-
 def inferred(model: Model, *, strict: bool = False) -> Model | None:
     """The model without its weights, with the types and shapes that onnx infers; `None` if it is too large for that.
 
@@ -409,7 +401,7 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     """
     with needed("onnx", "inferred shapes"):
         import onnx.shape_inference
-    data = bytes_without_weights(model)
+    data = encoded_for_protobuf(model, without_weights)
     if data is None:
         return None
     try:

@@ -19,15 +19,14 @@ from formats.ir.node_order import Names, defined
 from formats.ir.node_order import graphs as all_graphs
 from formats.ir.storage import with_raw_data
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encoded
 from formats.ort.operators import operator
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from formats.ir.model import Attribute, Message, Model, Node, SparseTensor
+    from formats.ir.model import Attribute, Model, Node, SparseTensor
     from formats.ort.operators import Types
 
     Key = tuple[str, str, str]
@@ -138,19 +137,14 @@ def _function(defs: Any, node: Node, types: Types, version: int) -> Function:
             data = schema.get_function_with_opset_version(newest)
         else:
             newest = max(number for number in schema.context_dependent_function_opset_versions if number <= version)
-            input_types = [_bytes(types.get(name) or Type()) for name in node.input]
-            data = schema.get_context_dependent_function_with_opset_version(newest, _bytes(node), input_types)
+            input_types = [encoded(types.get(name) or Type()) for name in node.input]
+            data = schema.get_context_dependent_function_with_opset_version(newest, encoded(node), input_types)
     except Exception as error:  # SchemaError, ValueError, or what C++ raises
         text = " ".join(str(error).split())[:200]
         raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function: {text}") from None
     if not data:
         raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function for these types")
     return decode(Literal(data), Function)
-
-
-def _bytes(message: Message) -> bytes:
-    writes, _ = lay_out(encode(message))
-    return b"".join(write.source.read() for write in writes)
 
 
 # Constants

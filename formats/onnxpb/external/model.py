@@ -21,7 +21,7 @@ from formats.ir.storage import entries_of, raw_source, with_raw_data, with_refer
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.data_files import ExternalLayout, MovedTensor, browser_losses, transformers_js_settings
 from formats.onnxpb.wire.decoder import decode_and_look
-from formats.onnxpb.wire.encoder import encode, referring
+from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES, encode, referring
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
 
-PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
 MOST_PACKED = 8  # in a typed field, an int64 of 8 bytes can be a varint of one byte
 STRING = dtypes.BY_NAME["STRING"].number
 SHA1_BYTES = 20

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
     from formats.onnxpb.wire.tables import MessageTable
     from formats.onnxpb.wire.varints import IntegerType
-    from formats.tensordata.plan import Segment
 
 
 JOINED_BYTES = 256  # data this small in memory are copied into the message: cheaper than a segment
+PROTOBUF_LIMIT_BYTES = (1 << 31) - 1  # what protobuf's own packages read and write
 MAX_SEGMENTS = 1 << 12  # bytes in more pieces are joined, because each piece takes memory of its own
 
 
 def encode(
     message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None, table: MessageTable | None = None
-) -> list[Segment]:
+) -> list[bytes | Source]:
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
     `replace` is called with every tensor, at any depth, and its result is written instead: a tensor, or the bytes of
@@ -52,6 +52,19 @@ def encode(
             return _encode(message, table or tables()[type(message).message], replace)
         except RecursionError:
             raise EncodeError("the model is nested too deeply, or contains itself") from None
+
+
+def encoded(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> bytes:
+    """The bytes of a message of the IR, with its weights; `replace` is that of `encode`."""
+    return b"".join([part if isinstance(part, bytes) else part.view() for part in encode(message, replace)])
+
+
+def encoded_for_protobuf(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> bytes | None:
+    """What `encoded` returns; `None`, before a weight is read, if these are more bytes than protobuf can read."""
+    segments = encode(message, replace)
+    if sum(map(_nbytes, segments)) > PROTOBUF_LIMIT_BYTES:
+        return None
+    return b"".join([part if isinstance(part, bytes) else part.view() for part in segments])
 
 
 @contextmanager
@@ -301,17 +314,12 @@ def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
 @cache
 def _external_location() -> bytes:
     """The field that says that the elements of a tensor are elsewhere."""
-    return _encoded(Tensor(data_location=EXTERNAL))
+    return encoded(Tensor(data_location=EXTERNAL))
 
 
 @lru_cache(maxsize=256)  # many tensors of a model are of one shape
 def _head(dims: tuple[int, ...], data_type: int | None) -> bytes:
-    return _encoded(Tensor(dims=list(dims), data_type=data_type))
-
-
-def _encoded(tensor: Tensor) -> bytes:
-    """The fields of a tensor that has no sources."""
-    return b"".join(segment for segment in encode(tensor) if isinstance(segment, bytes))
+    return encoded(Tensor(dims=list(dims), data_type=data_type))
 
 
 @lru_cache(maxsize=256)  # most names and values are short
