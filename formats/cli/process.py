@@ -102,9 +102,9 @@ def perform(request: Request, outcome: Outcome) -> None:
         with sign_of_work(wanted=not (quiet or as_json)):
             outcome.code = request.verb.run(request)
     except Stopped as stopped:
-        from formats.tensordata.file import MOVED
+        from formats.tensordata.file import TRAFFIC
 
-        if request.verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
+        if request.verb.writes_once and not (request.has_jobs or TRAFFIC.amounts.publications or TRAFFIC.amounts.sent):
             stopped.words += "; nothing was written"
         raise
 

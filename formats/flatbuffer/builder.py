@@ -402,7 +402,8 @@ class _Builder:
             self._marks.append(Mark(position, "i", None, vtable))
             filled_slots = (slot for slot, _, bit, _ in plan.slots if slot_bits & bit)
             for slot, value in zip(filled_slots, values, strict=True):
-                if type(gap := table[slot.name]) is Gap:
+                gap = table[slot.name]
+                if type(gap) is Gap:
                     given, place = self._form_table.value_in(slot, gap), position - layout.places[slot.number]
                     self._marks.append(mark_of(slot, gap, given, place, value))
         return position

@@ -46,6 +46,7 @@ from formats.tensordata.sources.source import FileSpan, Literal, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from formats.onnxzip.graph import ExternalTensor
     from formats.onnxzip.options import ArchiveOptions
     from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
@@ -118,10 +119,14 @@ class _Old(NamedTuple):
         changing = contents.graph(name)
         sizes = {entry.name: entry.nbytes for entry in contents.tensors}
         needed: set[str] = set()
+
+        def need(tensor: ExternalTensor) -> None:
+            needed.add(check_external(tensor, sizes))
+
         for graph in contents.graphs.values():
             if graph is not changing:
                 message = source.slice(graph.payload_offset, graph.nbytes)
-                visit_graph(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
+                visit_graph(message, need, DEEPEST)
         return cls(file, contents, read_hashes(source, contents), changing, needed)
 
     def packed(

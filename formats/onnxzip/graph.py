@@ -95,7 +95,7 @@ def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> s
     if places.get("offset", "0") != "0":
         message = f"offset is {places['offset']!r:.40}, but must be '0': a tensor begins at the first byte of its entry"
         raise ExternalDataError(message, requirement="Z-7.4")
-    if places.get("length", text := str(nbytes)) != text:
+    if places.get("length", str(nbytes)) != str(nbytes):
         message = f"length is {places['length']!r:.40}, entry {location} has {nbytes} bytes"
         raise ExternalDataError(message, requirement="Z-7.5")
     if own_data := [name for name in FORBIDDEN if name in tensor.forbidden and name != "segment"]:

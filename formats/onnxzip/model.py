@@ -24,6 +24,7 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from formats.onnxzip.graph import ExternalTensor
     from formats.onnxzip.lenient import LooseEntry
     from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
@@ -117,8 +118,12 @@ def _check_graph(
     """Check a graph, or the ModelProto that is all of `source`; remove the entries of its tensors from `unused`."""
     sizes = {entry.name: entry.nbytes for entry in contents.tensors}
     message = source if graph is None else _message(source, graph)
+
+    def use(tensor: ExternalTensor) -> None:
+        unused.pop(check_external(tensor, sizes), None)
+
     try:
-        if not visit_graph(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
+        if not visit_graph(message, use, max_depth):
             raise _without_graph()
     except FormatError as error:
         if graph is not None and error.file_offset is not None:

@@ -8,6 +8,7 @@ from threading import Event, RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from formats.tensordata.file import TRAFFIC, Amounts
 from formats.tensordata.threads import InThread, started
 from formats.words import in_units
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from typing_extensions import Self
-
-    from formats.tensordata.file import Amounts
 
 PROGRESS_DELAY_SECONDS = 0.5
 WATCH_SECONDS = 0.1
@@ -39,7 +38,7 @@ class Progress:
         """`words` returns what to say next to the bar; it gets whether the amount of work is known."""
         self._words = words
         self._quiet_since = perf_counter()  # the start, or the end of the last pause
-        self._moved_before = amounts_moved()
+        self._moved_before = TRAFFIC.amounts
         self._bar: Any = None
         self._nbytes_done, self._total_nbytes = 0, 0
         self._pauses = 0  # that have not ended
@@ -99,8 +98,7 @@ class Progress:
 
     def _moved(self) -> Amounts:
         """What was received and sent since the bar was made."""
-        now = amounts_moved()
-        return type(now)(*map(sub, now, self._moved_before))
+        return Amounts(*map(sub, TRAFFIC.amounts, self._moved_before))
 
     def _text(self, is_known: bool) -> str:
         """What to say next to the bar."""
@@ -136,13 +134,6 @@ class Progress:
         if self._watch is not None:
             self._watch.wait()
         self.hide()
-
-
-def amounts_moved() -> Amounts:
-    """What was received and sent since the start of the process."""
-    from formats.tensordata.file import MOVED
-
-    return MOVED.amounts
 
 
 def new_bar(words: Callable[[bool], str]) -> Any:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
 from formats.extras import needed
-from formats.tensordata.file import MOVED
+from formats.tensordata.file import TRAFFIC
 from formats.tensordata.remote.address import WEB
 from formats.tensordata.threads import started_or_done
 
@@ -383,12 +383,12 @@ def _counted(local: Path) -> Any:
 
         def call(self, *_: Any, **__: Any) -> None:
             if self.value > self.nbytes:
-                MOVED.add(sent=self.value - self.nbytes)
+                TRAFFIC.add(sent=self.value - self.nbytes)
                 self.nbytes = self.value
 
         nbytes = 0
 
-    MOVED.add(to_send=local.stat().st_size)
+    TRAFFIC.add(to_send=local.stat().st_size)
     return Counted()
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, file_exists
-from formats.tensordata.file import MOVED
+from formats.tensordata.file import TRAFFIC
 from formats.tensordata.local.directory import link, move, move_to_free, sync_directory, sync_files, unlink
 from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import OutputFile
@@ -69,7 +69,7 @@ def publish(
     not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
     an error, the old files are in their places again, and nothing else is left.
     """
-    MOVED.add(publications=1)
+    TRAFFIC.add(publications=1)
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
     syncs = replaces if fsync is None else fsync

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TensorDataError
 from formats.tensordata.engine import EngineOptions, transfer
-from formats.tensordata.file import MOVED
+from formats.tensordata.file import TRAFFIC
 from formats.tensordata.local.directory import remove, unlink
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import ExistingFile, OutputFile
@@ -107,7 +107,7 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
             _restore(target, load_undo(undo))
             remove(undo)
             raise
-        MOVED.add(publications=1)
+        TRAFFIC.add(publications=1)
         remove(undo)
 
 
