@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def model_of(model: Any) -> Model:
+def model_of_object(model: Any) -> Model:
     """The model of the IR for a `ModelProto` of `formats.onnxpb` or of `onnx`, or an `onnx_ir.Model`.
 
     Raises: TypeError for anything else; FormatError if it cannot be read.

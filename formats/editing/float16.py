@@ -33,7 +33,7 @@ from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.functions import expand, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, ValueInfo, entries
 from formats.ir.node_order import Names
-from formats.onnxpb.value_types import type_text, value_types
+from formats.onnxpb.value_types import operator_type_text, value_types
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class _Work:
 
 def _floats(values: list[ValueInfo]) -> list[str]:
     """The names of the values with float32s."""
-    return [each.name or "" for each in values if kind_of(type_text(each.type)) != "other"]
+    return [each.name or "" for each in values if kind_of(operator_type_text(each.type)) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:

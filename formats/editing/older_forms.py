@@ -21,7 +21,7 @@ from formats.ir import dtypes
 from formats.ir.copies import copied
 from formats.ir.model import Tensor, entries
 from formats.ir.storage import from_numpy
-from formats.onnxpb.value_types import type_text
+from formats.onnxpb.value_types import operator_type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ def _trilu(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor
     given = types.get(data)
     row = dtypes.BY_NUMBER.get(given.tensor_type.elem_type or 0) if given is not None and given.tensor_type else None
     if given is None or row is None or row.numpy_name == "bfloat16":
-        found = type_text(given)
+        found = operator_type_text(given)
         return Written(refusal=f"a mask needs a zero of the type of its data, which is {found or 'not known'}")
     is_upper = next((each.i for each in entries(node, "attribute") if each.name == "upper"), 1) != 0
     shift = node.input[1] if len(node.input) > 1 else ""

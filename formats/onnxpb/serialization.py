@@ -84,9 +84,9 @@ class _OwnSerializer:
         if isinstance(serialized, str):
             serialized = serialized.encode()
         if self.codec is TEXT_CODEC:
-            message = textproto.parse(serialized.decode(), message_class)
+            message = textproto.parse_text(serialized.decode(), message_class)
         elif self.codec is JSON_CODEC:
-            message = protojson.parse(serialized.decode(), message_class)
+            message = protojson.parse_json(serialized.decode(), message_class)
         else:
             message = decode(Literal(serialized), message_class)
         proto.CopyFrom(wrap(message))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute, Graph, Model, Node, ValueInfo
-    from formats.onnxpb.operator_sets import Signature
+    from formats.onnxpb.operator_sets import TypeSignature
 
     Versions = Mapping[str, int]
     Found = dict[str, dict[str, str]]  # the types by the place of their graph and by name
@@ -85,7 +85,7 @@ _OF_CONSTANT: Final = {
 }
 
 
-def type_text(kind: Type | None) -> str:
+def operator_type_text(kind: Type | None) -> str:
     """A type as ONNX's operator sets write it; empty if it is not known."""
     if kind is None:
         return ""
@@ -94,13 +94,13 @@ def type_text(kind: Type | None) -> str:
     if kind.sparse_tensor_type is not None:
         return tensor_text(kind.sparse_tensor_type.elem_type, "sparse_tensor")
     if kind.map_type is not None:
-        key, value = BY_NUMBER.get(kind.map_type.key_type or 0), type_text(kind.map_type.value_type)
+        key, value = BY_NUMBER.get(kind.map_type.key_type or 0), operator_type_text(kind.map_type.value_type)
         plain = value[len("tensor(") : -1] if value.startswith("tensor(") else value
         return f"map({key.name.lower()},{plain})" if key is not None and value else ""
     if kind.opaque_type is not None:
         return f"opaque({kind.opaque_type.domain or ''},{kind.opaque_type.name or ''})"
     for word, outer in (("seq", kind.sequence_type), ("optional", kind.optional_type)):
-        if outer is not None and (inner := type_text(outer.elem_type)):
+        if outer is not None and (inner := operator_type_text(outer.elem_type)):
             return f"{word}({inner})"
     return ""
 
@@ -149,7 +149,7 @@ def _follow(
     own = dict.fromkeys((each.name or "" for each in graph.input), "")
     own.update((name, "") for node in graph.node for name in node.output)
     own.update((each.name or "", text) for each, text in zip(graph.input, passed_types, strict=False))
-    own.update((each.name or "", text) for each in _described(graph) if (text := type_text(each.type)))
+    own.update((each.name or "", text) for each in _described(graph) if (text := operator_type_text(each.type)))
     tensors = [*graph.initializer, *(each.values for each in entries(graph, "sparse_initializer") if each.values)]
     own.update((each.name or "", text) for each in tensors if (text := tensor_text(each.data_type)))
     types = outer.new_child(own)
@@ -204,7 +204,7 @@ def _by_row(word: str, input_types: Sequence[str]) -> str:
     return f"tensor({word})" if not word.isdigit() else input_types[int(word)] if int(word) < len(input_types) else ""
 
 
-def _by_schema(signature: Signature, index: int, input_types: Sequence[str]) -> str:
+def _by_schema(signature: TypeSignature, index: int, input_types: Sequence[str]) -> str:
     """The type of an output: the only one that it may have, or that of an input with the same name for it."""
     if not signature.outputs:
         return ""
@@ -290,7 +290,7 @@ def _element(_: Node, input_types: list[str], __: object) -> list[str]:
 
 def _optional(node: Node, input_types: list[str], _: object) -> list[str]:
     attribute = _attribute(node, "type")
-    return _container("optional", _first(input_types) if attribute is None else type_text(attribute.tp))
+    return _container("optional", _first(input_types) if attribute is None else operator_type_text(attribute.tp))
 
 
 def _optional_element(_: Node, input_types: list[str], __: object) -> list[str]:

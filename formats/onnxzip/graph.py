@@ -17,10 +17,10 @@ from formats.errors import ExternalDataError, FormatError, LimitError, Truncated
 from formats.ir.dtypes import BY_NUMBER, type_name
 from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
-from formats.onnxpb.wire.decoder import Decoder, DepthError
+from formats.onnxpb.wire.decoder import DepthError, MessageDecoder
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, tables_of
-from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack
+from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack_numbers
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _forbidden_fields(tensor: Tensor) -> frozenset[str]:
     """The names of the forbidden fields of a decoded tensor; those with another wire type are unknown fields of it."""
     unknown: dict[str, Any] = {}
     source = Literal(tensor.unknown_fields)
-    decoder = Decoder(source, MAX_DEPTH, _graph_tables(), visit=lambda fields, depth: None)
+    decoder = MessageDecoder(source, MAX_DEPTH, _graph_tables(), visit=lambda fields, depth: None)
     decoder.merge(unknown, _graph_tables()["TensorProto"], 0, source.nbytes, 0)
     return frozenset(name for name in FORBIDDEN if name in unknown or vars(tensor).get(name) not in (None, []))
 
@@ -173,7 +173,7 @@ class _Visitor:
     def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
         self.judge = judge
         self.tables = _graph_tables()
-        self.decoder = Decoder(source, max_depth, self.tables, visit=self.visit)
+        self.decoder = MessageDecoder(source, max_depth, self.tables, visit=self.visit)
 
     def read(self, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
         """The fields of a message in a range of the source that are not visited.
@@ -203,7 +203,7 @@ class _Visitor:
         dims = list(fields.get("dims", ()))
         for packed in fields.get("packed_dims", ()):
             try:
-                numbers = unpack(packed, INT64)
+                numbers = unpack_numbers(packed, INT64)
             except (IndexError, FormatError):
                 message = "the numbers in dims do not fill their field exactly"
                 raise TruncatedError(message, requirement="Z-6.7") from None

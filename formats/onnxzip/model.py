@@ -100,7 +100,7 @@ def advised(error: FormatError, source: Source, max_depth: int, name: str | None
     return error
 
 
-def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
+def check_archive(source: Source, max_depth: int = MAX_DEPTH) -> None:
     """Check that `source` is an archive, even if a graph in it is not a valid model.
 
     Raises: DecodeError or ExternalDataError with the broken requirement.

@@ -205,7 +205,7 @@ def of_object(stream: Any) -> Stream:
     return Stream(name if isinstance(name, str) and name and "\0" not in name else "<stream>", stream)
 
 
-def send(plan: WritePlan, options: EngineOptions) -> Result:
+def send_to_stream(plan: WritePlan, options: EngineOptions) -> Result:
     """Write the only file of the plan to its stream, once it is complete; a `dry_run` writes nothing.
 
     Raises: EncodeError if the plan has several files; what the engine and the stream raise.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, in_order
+from formats.tensordata.plan import DOCUMENTATION, RANGE, RARE, RESULTS, SPECIAL, losses_in_order
 from formats.words import in_units
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def report_of(
         target_format=target.name,
         files=tuple(WrittenFile(file.path, file.nbytes) for file in plan.files),
         seconds=perf_counter() - started,
-        losses=in_order(plan.losses),
+        losses=losses_in_order(plan.losses),
         settings=plan.settings,
         usage=plan.usage,
         changes=changes,

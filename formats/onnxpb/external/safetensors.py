@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
-from formats.onnxpb.external.data_files import DataFile, ExternalLayout, TensorPlace
+from formats.onnxpb.external.data_files import DataFileLayout, ExternalLayout, TensorPlace
 from formats.tensordata.plan import USE, Loss
-from formats.tensordata.sources.source import place_of
+from formats.tensordata.sources.source import storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +88,7 @@ def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
         yield Loss("kept_in_graph", "", detail, USE)
 
 
-class SafetensorsFile(DataFile):
+class SafetensorsFile(DataFileLayout):
     """The layout of a data file as `.safetensors`; places in it are counted from the end of the header."""
 
     def __init__(self, label: str, alignment: int) -> None:
@@ -168,7 +168,7 @@ class SafetensorsLayout(ExternalLayout):
     def _place(self, moving: MovedTensor, name: str) -> TensorPlace:
         """The place of a tensor: that of another one with the same bytes, type and dims, or a new one."""
         tensor, source = moving.tensor, moving.source
-        key = (*place_of(source), tensor.data_type, *tensor.dims)
+        key = (*storage_key(source), tensor.data_type, *tensor.dims)
         if key in self._kept:
             place, kept = self._kept[key]
             file = self.files[place.file]

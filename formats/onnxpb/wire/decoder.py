@@ -38,9 +38,9 @@ from formats.onnxpb.wire.varints import (
     end_of_whole_fields,
     signed,
     skip_field,
-    unpack,
+    unpack_numbers,
 )
-from formats.tensordata.sources.source import Literal, Source, joined
+from formats.tensordata.sources.source import Literal, Source, joined_sources
 from formats.tensordata.sources.unpacked import BLOCK_BYTES, unpacked, whole_fields, without_tags
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def decode_in(
     """
     values: dict[str, Any] = {}
     with collector_paused():
-        decoder = Decoder(source, max_depth, family, at_once=at_once)
+        decoder = MessageDecoder(source, max_depth, family, at_once=at_once)
         decoder.merge(values, family[name], 0, source.nbytes, 0)
         decoder.join()
         return _made(family[name], values), decoder.may_have_references()
 
 
-class Decoder:
+class MessageDecoder:
     """The source that is decoded, and what was read of it so far.
 
     `tables` are those of the messages to make. `at_once` leaves nothing undecoded.
@@ -189,7 +189,7 @@ class Decoder:
     def join(self) -> None:
         """Join the fields that came in parts."""
         for (_, name), (values, parts) in self.parts.items():
-            values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
+            values[name] = joined_sources(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
     def set_source(self, values: dict[str, Any], row: SourceRow, part: Source) -> None:
         """Set a field whose bytes stay in the source, or add to a repeated one.
@@ -567,7 +567,7 @@ class Decoder:
             part = Literal(data[begin:end]) if is_small else self.source.slice(origin + begin, end - begin)
             self.set_source(values, row, part)
         elif isinstance(row, (IntegerRow, FixedWidthRow)):
-            values.setdefault(row.name, []).extend(unpack(data[begin:end], row.number_type))
+            values.setdefault(row.name, []).extend(unpack_numbers(data[begin:end], row.number_type))
         else:
             values[row.name] = True
 

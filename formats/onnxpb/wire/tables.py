@@ -157,12 +157,12 @@ def decoded_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def encoded_text(text: str) -> bytes:
+def utf8_bytes(text: str) -> bytes:
     """The bytes of a text that is not ASCII; those that are not UTF-8 are in surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
-IR_FAMILY = Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, encoded_text, False, lambda _: None)
+IR_FAMILY = Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, utf8_bytes, False, lambda _: None)
 
 
 class Tables(dict[str, MessageTable]):

@@ -223,7 +223,7 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
     return stop
 
 
-def unpack(data: bytes, number_type: NumberType) -> list[Any]:
+def unpack_numbers(data: bytes, number_type: NumberType) -> list[Any]:
     """The numbers in a packed field."""
     if isinstance(number_type, struct.Struct):
         if len(data) % number_type.size:

@@ -25,7 +25,7 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formats.flatbuffer.fbs import Span, Table
+    from formats.flatbuffer.fbs import ConstantSpan, Table
     from formats.tensordata.sources.source import Source
 
 EAGER_NBYTES = 1024  # constants this small, inside the model section, need less memory than a range
@@ -220,7 +220,7 @@ class Decoder:
             )
         return self._tensors.slice(offset, nbytes)
 
-    def _span(self, span: Span) -> Source:
+    def _span(self, span: ConstantSpan) -> Source:
         if span.nbytes <= EAGER_NBYTES:
             return Literal(bytes(self._data[span.offset : span.offset + span.nbytes]))
         return self._section.slice(span.offset, span.nbytes)

@@ -19,7 +19,7 @@ from formats.rten.convert.value_types import UNKNOWN, ValueType, declared_type
 from formats.rten.operators import SPECS
 from formats.rten.operators.shared.spec import OperatorSpec
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS
-from formats.tensordata.sources.transform import Transform, cast, range_of
+from formats.tensordata.sources.transform import Transform, casting, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -175,7 +175,7 @@ def converted(tensor: Tensor, elem_type: int | None, *, bounds: bool = False) ->
     """
     if tensor.data_type != INT32 or elem_type not in (INT64, BOOL):
         return tensor
-    transform = _TO_BOOL if elem_type == BOOL else _TO_BOUNDS if bounds else cast("int32", "int64")
+    transform = _TO_BOOL if elem_type == BOOL else _TO_BOUNDS if bounds else casting("int32", "int64")
     return replace(with_raw_data(tensor, transform.of(tensor.source())), data_type=elem_type)
 
 

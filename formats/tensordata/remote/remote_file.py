@@ -375,7 +375,7 @@ def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> Remot
     return RemoteFile(address, identity=Identity(*identity))
 
 
-def read_steadily(address: Address, read: Callable[[File], T]) -> T:
+def read_address_steadily(address: Address, read: Callable[[File], T]) -> T:
     """The result of `read` for the file at an address, which did not change meanwhile.
 
     Raises: ChangedError if it is replaced again and again; as `attempt` and `read` do.
@@ -399,7 +399,7 @@ def read_steadily(address: Address, read: Callable[[File], T]) -> T:
         tries += 1
 
 
-def kind_of(address: Address) -> str | None:
+def kind_at(address: Address) -> str | None:
     """The kind of the object at an address: a "file", a "directory", or nothing.
 
     Raises: as `attempt` does.

@@ -392,7 +392,7 @@ def _counted(local: Path) -> Any:
     return Counted()
 
 
-def send(address: Address, fs: Any, local: Path, path: str, **mode: Any) -> None:
+def upload_file(address: Address, fs: Any, local: Path, path: str, **mode: Any) -> None:
     """Upload a file to `path` of a store; one that can end its requests gets a limited time for them.
 
     Others have their own limits. To go on without them would be wrong: they could still replace the file later.

@@ -17,7 +17,7 @@ from formats.ir.archive_link import without_link
 from formats.options import made
 from formats.tensordata.engine import execute
 from formats.tensordata.file import is_address, is_stream
-from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, in_order
+from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, losses_in_order
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
 from formats.verbs.report import listed
@@ -144,7 +144,7 @@ def carry_out(
 def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:
     """Raises UnsupportedError if losses matter that are not of an allowed kind."""
     allowed = frozenset(allow or ())
-    if refused := in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
+    if refused := losses_in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
         kinds = " ".join(f"`allow={kind}`" for kind in dict.fromkeys(loss.kind for loss in refused))
         raise UnsupportedError(f"`strict` refuses these losses: {listed(refused)}; they pass with {kinds}")
 

@@ -14,14 +14,14 @@ from formats.ir import walk
 from formats.ir.copies import content
 from formats.ir.model import entries
 from formats.onnxpb.operator_sets import ONNX, form_of, newest, signature_of
-from formats.onnxpb.value_types import tensor_text, type_text, types_made
+from formats.onnxpb.value_types import operator_type_text, tensor_text, types_made
 from formats.verbs.verifying.dims import differ, dims_of_results, dims_problem, dims_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Type
-    from formats.onnxpb.operator_sets import Signature
+    from formats.onnxpb.operator_sets import TypeSignature
     from formats.verbs.verifying.dims import Dim, Dims
 
     Problem = tuple[str, str, str]
@@ -336,7 +336,7 @@ def _of_type(declared: Type | None) -> Kind | None:
     if declared is None:
         return None
     if (tensor := declared.tensor_type) is None:
-        return Kind(type_text(declared))
+        return Kind(operator_type_text(declared))
     dims = None if tensor.shape is None else tuple(map(_dim, tensor.shape.dim))
     return Kind(tensor_text(tensor.elem_type), dims)
 
@@ -367,7 +367,7 @@ def _holds(text: str, outer: str) -> bool:
     return outer == f"optional({text})"
 
 
-def _type_problems(operator: str, row: Signature, given: Sequence[Kind | None]) -> list[Problem]:
+def _type_problems(operator: str, row: TypeSignature, given: Sequence[Kind | None]) -> list[Problem]:
     """Which inputs have a type that the operator does not take."""
     problems: list[Problem] = []
     bound: dict[str, tuple[int, str]] = {}
