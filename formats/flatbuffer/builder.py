@@ -4,8 +4,8 @@ Everything is written from the end of the buffer to its start, and the contents 
 offset is known when it is written, and points forward as it must.
 
 In a large graph, nearly every node is a table that differs from many others only in its name, in the ids of its inputs
-and outputs, and in the bytes or the offset of its elements. Such tables have one layout (`TableForm`), and one `pack` writes
-each of them. Without it, a model of 40,000 nodes takes about 1.5 times as long.
+and outputs, and in the bytes or the offset of its elements. Such tables have one layout (`TableForm`), and one `pack`
+writes each of them. Without it, a model of 40,000 nodes takes about 1.5 times as long.
 
 This relies on a rule: a layout gives the bytes that writing value by value would give at the same position. It is made
 from a table that was written value by value. It is used only for tables of the same form whose vtables all exist
