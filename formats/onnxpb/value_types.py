@@ -146,12 +146,12 @@ def _follow(
 
     A name of this graph is no value of those around it, even if its type is not known.
     """
-    own = dict.fromkeys((each.name or "" for each in graph.input), "")
+    own = dict.fromkeys((value.name or "" for value in graph.input), "")
     own.update((name, "") for node in graph.node for name in node.output)
-    own.update((each.name or "", text) for each, text in zip(graph.input, passed_types, strict=False))
-    own.update((each.name or "", text) for each in _described(graph) if (text := operator_type_text(each.type)))
-    tensors = [*graph.initializer, *(each.values for each in entries(graph, "sparse_initializer") if each.values)]
-    own.update((each.name or "", text) for each in tensors if (text := tensor_text(each.data_type)))
+    own.update((value.name or "", text) for value, text in zip(graph.input, passed_types, strict=False))
+    own.update((value.name or "", text) for value in _described(graph) if (text := operator_type_text(value.type)))
+    tensors = [*graph.initializer, *(sparse.values for sparse in entries(graph, "sparse_initializer") if sparse.values)]
+    own.update((tensor.name or "", text) for tensor in tensors if (text := tensor_text(tensor.data_type)))
     types = outer.new_child(own)
     types_by_graph[where] = own
     for index, node in enumerate(graph.node):
@@ -167,7 +167,7 @@ def _follow(
         for name, text in zip(node.output, types_made(node, input_types, inner, versions), strict=False):
             if name and text and not own[name]:
                 own[name] = text
-    return [types.get(each.name or "", "") for each in graph.output]
+    return [types.get(value.name or "", "") for value in graph.output]
 
 
 def _described(graph: Graph) -> Iterator[ValueInfo]:
@@ -183,7 +183,7 @@ def _passed(node: Node, input_types: list[str], count: int) -> list[str]:
     if node.op_type == "Scan":
         return input_types[len(input_types) - count :]  # before version 9, the lengths of the sequences come first
     if node.op_type == "SequenceMap":
-        return [_inside(each, "seq") or each for each in input_types]
+        return [_inside(text, "seq") or text for text in input_types]
     return []
 
 
@@ -214,7 +214,7 @@ def _by_schema(signature: TypeSignature, index: int, input_types: Sequence[str])
         return next(iter(allowed))
     last = len(signature.inputs) - 1
     inputs = [(text, signature.inputs[min(place, last)]) for place, text in enumerate(input_types) if signature.inputs]
-    return next((text for text, each in inputs if text and each == output and output.is_same), "")
+    return next((text for text, parameter in inputs if text and parameter == output and output.is_same), "")
 
 
 # Operators whose attributes, graphs or containers say what they make
@@ -239,7 +239,7 @@ def _said(node: Node, name: str) -> str:
 
 
 def _attribute(node: Node, name: str) -> Attribute | None:
-    return next((each for each in entries(node, "attribute") if each.name == name), None)
+    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
 
 
 def _first(input_types: Sequence[str]) -> str:
