@@ -220,8 +220,8 @@ def _table_layout(schema: Schema, name: str, slot_bits: int) -> _TableLayout:
 
     Values are given in descending order of their slots.
     """
-    given = [slot for slot in reversed(slots(schema, name)) if slot_bits >> slot.number & 1]
-    by_size = sorted(enumerate(given), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
+    filled_slots = [slot for slot in reversed(slots(schema, name)) if slot_bits >> slot.number & 1]
+    by_size = sorted(enumerate(filled_slots), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
     places = [0] * slot_bits.bit_length()
     order, end = [], 4
     for which, slot in by_size:

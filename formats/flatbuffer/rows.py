@@ -130,10 +130,10 @@ def read_schema(text: str, words: RefusalWords, **properties: Any) -> Schema:
         name: tuple(type_ for _, type_, *_ in _parts(body, ";", _FIELD)) for name, body in bodies["struct"].items()
     }
     tables = {name: _rows(body, enums, unions) for name, body in bodies["table"].items()}
-    known = {*FORMATS, "string", *tables, *enums, *unions, *structs}
+    declared = {*FORMATS, "string", *tables, *enums, *unions, *structs}
     used = {row.type.strip("[]") for rows in tables.values() for row in rows}
-    if unknown := used.union(*unions.values()) - known:
-        raise ValueError(f"schema.fbs does not declare {min(unknown)}")
+    if undeclared := used.union(*unions.values()) - declared:
+        raise ValueError(f"schema.fbs does not declare {min(undeclared)}")
     return Schema(root, tables, enums, unions, words, structs, identifier.encode(), **properties)
 
 

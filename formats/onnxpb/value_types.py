@@ -142,8 +142,9 @@ def _follow(
     versions: Versions,
     types_by_graph: Found,
 ) -> list[str]:
-    """Find the types in a graph and in its subgraphs; those of its inputs may be `given`. Return those of its results.
+    """Find the types in a graph and in its subgraphs; return those of its results.
 
+    `passed_types` are those that the node around it says of its inputs.
     A name of this graph is no value of those around it, even if its type is not known.
     """
     own = dict.fromkeys((value.name or "" for value in graph.input), "")

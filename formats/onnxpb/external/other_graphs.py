@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 EXTENSION = ".onnx"  # other tools also write this format, and a location in it may be any file
 MAX_DECODED_BYTES = 1 << 28  # of all graphs in a folder that have references
-MAX_KNOWN = 1 << 14  # graphs whose references are known
+MAX_ANSWERED = 1 << 14  # graphs whose answers are kept
 LISTING_PART = 0.05  # of the time of a run, for listing its folders again
 KEY = b"location"  # in every reference to another file
 PIECE_BYTES = 1 << 16  # a graph is searched in pieces of this size
@@ -60,7 +60,7 @@ Stamp: TypeAlias = tuple[int, int, int, int]
 Ask: TypeAlias = "Callable[[str, int], References]"  # about a graph, for at most this cost
 
 _run: ContextVar[dict[Path, _Folder] | None] = ContextVar("the folders of a run of many conversions", default=None)
-_known: dict[tuple[str, Ask], tuple[Stamp, References]] = {}  # of graphs that were asked
+_answered: dict[tuple[str, Ask], tuple[Stamp, References]] = {}  # by graphs that this process asked
 
 
 class Naming(NamedTuple):
@@ -241,14 +241,14 @@ class _Folder:
 
 def _asked(ask: Ask, path: str, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> References:
     """What a graph says, as far as this process has not asked it before."""
-    known = _known.get((path, ask))
-    if known is not None and known[0] == stamp:
-        return known[1]
+    earlier_stamp, earlier_answer = _answered.get((path, ask), (None, NONE))
+    if earlier_stamp == stamp:
+        return earlier_answer
     answer = ask(path, most)
     if answer.names is not None:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[path, ask] = stamp, answer
+        if len(_answered) >= MAX_ANSWERED:
+            _answered.clear()
+        _answered[path, ask] = stamp, answer
     return answer
 
 
@@ -320,23 +320,23 @@ def archives_in(path: str, _: int) -> References:
     """The names of archives that the metadata of a graph has, usually none; what cannot be read has none."""
     try:
         with _opened(path) as file:
-            found = [
+            properties = [
                 decode(Literal(_read(file, begin, end - begin)), StringStringEntry)
                 for name, begin, end in _fields(file, os.fstat(file.fileno()).st_size)
                 if name == "metadata_props" and end - begin <= HEAD_BYTES  # a name of a file is not longer
             ]
     except (FormatError, OSError, IndexError):
         return NONE
-    return References(frozenset(entry.value or "" for entry in found if entry.key == ARCHIVE), 0)
+    return References(frozenset(entry.value or "" for entry in properties if entry.key == ARCHIVE), 0)
 
 
 def _names_in(data: bytes) -> frozenset[str] | None:
     """The names in all locations of a graph, if all have the usual encoding."""
-    found = [*_LOCATION.finditer(data)]
-    if len(found) != data.count(KEY):
+    matches = [*_LOCATION.finditer(data)]
+    if len(matches) != data.count(KEY):
         return None
     try:
-        return _parts({data[match.end() : match.end() + match[1][0]].decode() for match in found})
+        return _parts({data[match.end() : match.end() + match[1][0]].decode() for match in matches})
     except UnicodeDecodeError:
         return None
 

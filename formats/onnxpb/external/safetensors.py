@@ -155,15 +155,16 @@ class SafetensorsLayout(ExternalLayout):
 
     def __init__(self, options: OnnxOptions, moving: list[MovedTensor]) -> None:
         super().__init__(options)
-        wishes = [_text(each.tensor.name or each.where) for each in moving]
+        wishes = [_text(moved.tensor.name or moved.where) for moved in moving]
         taken = {*wishes, METADATA}
-        self._padding = (name for number in count() if (name := f"{PADDING}{number}") not in taken)
+        padding_names = (f"{PADDING}{number}" for number in count())
+        self._padding = (name for name in padding_names if name not in taken)
         self._next_padding = next(self._padding)
         self._kept: dict[tuple[object, ...], tuple[TensorPlace, str]] = {}
         self._current: SafetensorsFile | None = None
         self._most_nbytes = options.most_nbytes or inf
-        for each, name in zip(moving, _distinct(wishes, taken), strict=True):
-            self.places[id(each.tensor)] = self._place(each, name)
+        for moved, name in zip(moving, _distinct(wishes, taken), strict=True):
+            self.places[id(moved.tensor)] = self._place(moved, name)
 
     def _place(self, moving: MovedTensor, name: str) -> TensorPlace:
         """The place of a tensor: that of another one with the same bytes, type and dims, or a new one."""

@@ -249,7 +249,7 @@ def _parse_float(value: Any, row: MessageField) -> float:
 def _wrong(expected: str, value: Any) -> DecodeError:
     """The error to raise if something else was expected."""
     if isinstance(value, (_Object, list)):
-        found = "an object" if isinstance(value, _Object) else "a list"
+        shown = "an object" if isinstance(value, _Object) else "a list"
     else:
-        found = json.dumps(value)
-    return DecodeError(f"expected {expected}, found {found:.80}")
+        shown = json.dumps(value)
+    return DecodeError(f"expected {expected}, found {shown:.80}")

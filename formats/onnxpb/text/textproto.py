@@ -186,8 +186,8 @@ class _Parser:
 
     def error(self, expected: str) -> DecodeError:
         """The error to raise if something else was expected at the token."""
-        found = repr(self.token) if self.token else "the end of the text"
-        return self.error_at(self.start, f"expected {expected}, found {found:.80}")
+        shown = repr(self.token) if self.token else "the end of the text"
+        return self.error_at(self.start, f"expected {expected}, found {shown:.80}")
 
     def error_at(self, position: int, problem: str) -> DecodeError:
         """The error to raise for a problem at some position of the text."""

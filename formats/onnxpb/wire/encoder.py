@@ -157,7 +157,7 @@ def _step(name: str, value: Any, item: Any) -> str:
     """The step of a dotted place that leads to an item of a field."""
     if item is value:
         return name
-    return f"{name}[{next(index for index, each in enumerate(value) if each is item)}]"
+    return f"{name}[{next(index for index, element in enumerate(value) if element is item)}]"
 
 
 def misfit(name: str, value: Any, item: Any, repeated: bool) -> EncodeError:

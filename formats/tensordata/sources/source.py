@@ -337,11 +337,13 @@ def storage_key(source: Source) -> tuple[object, ...]:
 
 def joined_sources(parts: list[Source]) -> Source:
     """The parts as one source; parts in memory that follow each other become one piece."""
-    joined_sources: list[Source] = []
+    pieces: list[Source] = []
     for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
         members = list(group)
-        joined_sources += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
-    return joined_sources[0] if len(joined_sources) == 1 else Concat.of(*joined_sources)
+        if in_memory and len(members) > 1:
+            members = [Literal(b"".join(member.read() for member in members))]
+        pieces += members
+    return pieces[0] if len(pieces) == 1 else Concat.of(*pieces)
 
 
 def contents(sources: Sequence[Source]) -> Iterator[memoryview | bytes]:
