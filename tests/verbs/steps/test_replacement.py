@@ -401,11 +401,11 @@ class Stopped(BaseException):
 
 
 PLACES = [
-    (publication, "move"),
+    (publication, "move_file"),
     (publication, "unlink"),
     (publication, "move_to_free"),
-    (publication, "link"),
-    (further_name, "link"),
+    (publication, "make_link"),
+    (further_name, "make_link"),
     (directory, "unlink"),
     (replacement, "unlink_same"),
     (replacement, "execute"),
