@@ -502,7 +502,7 @@ class MessageDecoder:
                 else:  # a PresenceRow
                     position = skip_field(data, position, tag)
                     value = True
-                if row.repeated:
+                if row.repeated:  # as `set`, without a call for each field
                     if row.name in values:
                         values[row.name].append(value)
                     else:
