@@ -49,11 +49,11 @@ def load(task: Task) -> Work:
 
 def check_archive(task: Task) -> Work:
     """Nothing, when the archive was checked by the rules of the format."""
-    from formats.onnxzip.model import check
+    from formats.onnxzip.model import check_archive
     from formats.tensordata.file import File
 
     yield
-    check(File.open(task.model).span())
+    check_archive(File.open(task.model).span())
 
 
 def materialise(task: Task) -> Work:

@@ -91,7 +91,7 @@ LONG = {  # modules and functions above the limit, and the reason
     "formats.ir.model": "a table: a class for every message",
     "formats.onnxpb.wire.decoder": "one inner loop, and what it does with fields that stay where they are",
     "formats.onnxpb.wire.encoder._encode": "the inner loop of encoding, where a call costs as much as a field",
-    "formats.onnxpb.wire.decoder.Decoder.fields": "the inner loop of decoding, where a call costs as much as a field",
+    "formats.onnxpb.wire.decoder.MessageDecoder.fields": "the inner loop of decoding, as above",
 }
 
 

@@ -18,7 +18,7 @@ from formats.ir.model import MESSAGE_CLASSES
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.sources.source import Concat, FileSpan, Literal, Source
-from formats.tensordata.sources.transform import cast, clamp, pack, varints
+from formats.tensordata.sources.transform import bit_packing, casting, clamp, varints
 
 FORMATS = {
     "onnx": {},
@@ -124,10 +124,10 @@ def test_buffers_go_beside_the_pickle() -> None:
         Literal(b"12345678"),
         Literal(memoryview(bytearray(b"x12345678x"))[1:-1]),
         Concat.of(Literal(b"1234"), Literal(b"5678")),
-        cast("float32", "float16").of(Literal(bytes(8))),
+        casting("float32", "float16").of(Literal(bytes(8))),
         clamp("int64", "int32").of(Literal(bytes(8))),
         varints("int32").of(Literal(b"\x01\x02"), 8),
-        pack(4).of(Literal(bytes(8))),
+        bit_packing(4).of(Literal(bytes(8))),
     ],
     ids=("bytes", "memory", "joined", "cast", "clamp", "varints", "pack"),
 )

@@ -14,9 +14,10 @@ from formats.ir.storage import external_places
 from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES, locate_data
+from formats.onnxpb.external.model import locate_data
 from formats.onnxpb.text.textfile import CLASSES
 from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.tensordata.sources.source import Literal
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def model_of(model: Any) -> Model:
+def model_of_object(model: Any) -> Model:
     """The model of the IR for a `ModelProto` of `formats.onnxpb` or of `onnx`, or an `onnx_ir.Model`.
 
     Raises: TypeError for anything else; FormatError if it cannot be read.

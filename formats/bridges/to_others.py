@@ -27,12 +27,10 @@ from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
-from formats.onnxpb.external.model import PROTOBUF_LIMIT_BYTES
-from formats.onnxpb.wire.encoder import check_assigned, encode, misfits_located
+from formats.onnxpb.wire.encoder import check_assigned, encoded, encoded_for_protobuf, misfits_located
 from formats.onnxpb.wire.schema import MESSAGES
 from formats.ort import CODEC as ORT
 from formats.tensordata.file import is_stream
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import FileSpan, Source
 from formats.verbs.steps import opening, planning
 
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from formats.codecs.keys import Key
     from formats.ir.model import Graph
     from formats.tensordata.file import File
-    from formats.tensordata.plan import PlacedWrite
 
 SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime needs some to infer shapes
 FOLDER_KEY = "session.model_external_initializers_file_folder_path"
@@ -92,13 +89,13 @@ def _inlined(tensor: Tensor) -> Tensor:
 def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -> None:
     """An empty message becomes that of the IR: from its bytes, or from its fields if there are too many bytes."""
     message = stored(message) if isinstance(message, Tensor) else message
-    writes, nbytes = lay_out(encode(message, stored))
-    if nbytes <= PROTOBUF_LIMIT_BYTES:
-        proto.ParseFromString(_joined(writes))
+    data = encoded_for_protobuf(message, stored)
+    if data is not None:
+        proto.ParseFromString(data)
         return
     rows = [row for row in MESSAGES[message.message] if row.kind == "message" or row.name == "raw_data"]
     empty: dict[str, Any] = {row.name: [] if row.label == "repeated" else None for row in rows}
-    proto.ParseFromString(_joined(lay_out(encode(replace(message, **empty)))[0]))
+    proto.ParseFromString(encoded(replace(message, **empty)))
     for row in rows:
         value = getattr(message, row.name)
         if row.label == "repeated":
@@ -110,10 +107,6 @@ def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -
             inner = getattr(proto, row.name)
             inner.SetInParent()
             _to_protobuf(value, inner, stored)
-
-
-def _joined(writes: list[PlacedWrite]) -> bytes:
-    return b"".join([write.source.view() for write in writes])
 
 
 # onnx_ir
@@ -197,8 +190,8 @@ def onnxruntime_session(
     with misfits_located(own):
         for _, graph in walk.graphs(own):
             weights.move(graph, is_main=graph is own.graph)
-    writes, nbytes = lay_out(encode(own, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor)))
-    if nbytes > PROTOBUF_LIMIT_BYTES:
+    data = encoded_for_protobuf(own, lambda tensor: weights.moved.get(id(tensor)) or _inlined(tensor))
+    if data is None:
         raise EncodeError("the model has more than 2 GiB without its initialisers, which onnxruntime cannot read")
     if weights.folder:
         sess_options.add_session_config_entry(FOLDER_KEY, str(weights.folder))
@@ -207,7 +200,7 @@ def onnxruntime_session(
         for tensor, array in weights.in_memory
     ]
     sess_options.add_external_initializers([tensor.name for tensor, _ in weights.in_memory], values)
-    session = onnxruntime.InferenceSession(_joined(writes), sess_options, providers, provider_options, **options)
+    session = onnxruntime.InferenceSession(data, sess_options, providers, provider_options, **options)
     session.formats_weights = weights  # alive as long as the session is
     return session
 

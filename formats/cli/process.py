@@ -17,7 +17,7 @@ from formats.cli.error_text import NO_WORDS, describe, error_to_json, traceback_
 from formats.cli.streams import CLOSED, STREAM, UNPRINTED, is_unreadable, json_text, make_usable, say, sign_of_work
 from formats.cli.typer_commands import CONVERT_COMMAND, understood
 from formats.errors import OptionError
-from formats.tensordata.file import MOVED
+from formats.tensordata.file import TRAFFIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +103,7 @@ def perform(request: Request, outcome: Outcome) -> None:
         with sign_of_work(wanted=not (quiet or as_json)):
             outcome.code = request.verb.run(request)
     except Stopped as stopped:
-        if request.verb.writes_once and not (request.has_jobs or MOVED.amounts.publications or MOVED.amounts.sent):
+        if request.verb.writes_once and not (request.has_jobs or TRAFFIC.amounts.publications or TRAFFIC.amounts.sent):
             stopped.words += "; nothing was written"
         raise
 

@@ -33,7 +33,7 @@ from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, ValueInfo, attribute_named, entries
 from formats.ir.node_order import Names
-from formats.onnxpb.value_types import type_text, value_types
+from formats.onnxpb.value_types import operator_type_text, value_types
 from formats.words import counted, listed
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class _Float16Conversion:
 
 def _floats(values: list[ValueInfo]) -> list[str]:
     """The names of the values with float32s."""
-    return [value.name or "" for value in values if float_kind(type_text(value.type)) != "other"]
+    return [value.name or "" for value in values if float_kind(operator_type_text(value.type)) != "other"]
 
 
 def _tensors(graph: Graph) -> list[Tensor]:

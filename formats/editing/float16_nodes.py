@@ -21,7 +21,7 @@ from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.model import attribute_named, entries
 from formats.ir.storage import constant_of, from_numpy, with_raw_data
 from formats.onnxpb.operator_sets import signature_of
-from formats.onnxpb.value_types import type_text
+from formats.onnxpb.value_types import operator_type_text
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
 from formats.tensordata.sources.source import Literal
 from formats.words import counted, in_units
@@ -85,7 +85,7 @@ def float_kind(text: str) -> FloatKind:
 
 def with_element(type_: Type | None, number: int) -> Type | None:
     """The type with another type of elements in place of float32."""
-    if type_ is None or float_kind(type_text(type_)) == "other":
+    if type_ is None or float_kind(operator_type_text(type_)) == "other":
         return type_
     new = copied(type_)
     inner: Type | None = new

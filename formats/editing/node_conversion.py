@@ -50,7 +50,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.onnxpb.operator_sets import form_of, signature_of, signatures_of, versions_of
-from formats.onnxpb.value_types import type_text, without_weights
+from formats.onnxpb.value_types import operator_type_text, without_weights
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded
 from formats.ort.operators import operator as operator_of
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from formats.editing.options import EditResult
-    from formats.onnxpb.operator_sets import Form, Signature
+    from formats.onnxpb.operator_sets import OperatorForm, TypeSignature
 
     Within: TypeAlias = Callable[[Model, int], tuple[Model, EditResult]]
 
@@ -473,7 +473,7 @@ def _checked(single: Lone, converted: Converted, version: int, wanted: int) -> C
     return converted
 
 
-def _form_problem(node: Node, form: Form, version: int) -> str:
+def _form_problem(node: Node, form: OperatorForm, version: int) -> str:
     """What a form of the operator does not have, or needs."""
     assert form.inputs is not None, "a deprecated operator has no types"
     forms = versions_of(ONNX, node.op_type or "")
@@ -520,12 +520,12 @@ def _drop_defaults(node: Node, wanted: int, from_version: int) -> None:
     ]
 
 
-def _type_problem(node: Node, signature: Signature, types: Mapping[str, Type]) -> str:
+def _type_problem(node: Node, signature: TypeSignature, types: Mapping[str, Type]) -> str:
     """Which value has a type that the operator does not accept, as far as types are known."""
     same: dict[str, str] = {}
     for names, formals in ((node.input, signature.inputs), (node.output, signature.outputs)):
         for index, name in enumerate(names):
-            text = type_text(types.get(name))
+            text = operator_type_text(types.get(name))
             formal = formals[min(index, len(formals) - 1)] if formals else None
             if not text or formal is None:
                 continue

@@ -21,7 +21,7 @@ from formats.ir import dtypes
 from formats.ir.copies import copied
 from formats.ir.model import Tensor, entries
 from formats.ir.storage import from_numpy
-from formats.onnxpb.value_types import type_text
+from formats.onnxpb.value_types import operator_type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ def _trilu(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor
     kind = types.get(data)
     row = dtypes.BY_NUMBER.get(kind.tensor_type.elem_type or 0) if kind is not None and kind.tensor_type else None
     if kind is None or row is None or row.numpy_name == "bfloat16":
-        type_name = type_text(kind)
+        type_name = operator_type_text(kind)
         return Written(refusal=f"a mask needs a zero of the type of its data, which is {type_name or 'not known'}")
     is_upper = next((attribute.i for attribute in entries(node, "attribute") if attribute.name == "upper"), 1) != 0
     shift = node.input[1] if len(node.input) > 1 else ""

@@ -4,8 +4,8 @@ Everything is written from the end of the buffer to its start, and the contents 
 offset is known when it is written, and points forward as it must.
 
 In a large graph, nearly every node is a table that differs from many others only in its name, in the ids of its inputs
-and outputs, and in the bytes or the offset of its elements. Such tables have one layout (`Form`), and one `pack` writes
-each of them. Without it, a model of 40,000 nodes takes about 1.5 times as long.
+and outputs, and in the bytes or the offset of its elements. Such tables have one layout (`TableForm`), and one `pack`
+writes each of them. Without it, a model of 40,000 nodes takes about 1.5 times as long.
 
 This relies on a rule: a layout gives the bytes that writing value by value would give at the same position. It is made
 from a table that was written value by value. It is used only for tables of the same form whose vtables all exist
@@ -48,7 +48,7 @@ class Gap(NamedTuple):
 NAME: Final = Gap(-1)
 
 
-class Form:
+class TableForm:
     """The common part of many tables: one of them, with gaps where they differ."""
 
     def __init__(self, table: Table) -> None:
@@ -62,7 +62,7 @@ class FormTable(NamedTuple):
     the same size in all tables of the form, except for `name`, the only string, which is in the gap `NAME`.
     """
 
-    form: Form
+    form: TableForm
     name: str = ""
     values: Values = ()
 
@@ -81,7 +81,7 @@ class FormTables:
     """
 
     def __init__(self, tables: Iterable[FormTable] = ()) -> None:
-        self.forms: list[Form] = []
+        self.forms: list[TableForm] = []
         self.names: list[str] = []
         self.values: list[Values] = []
         for table in tables:
@@ -93,7 +93,7 @@ class FormTables:
     def __iter__(self) -> Iterator[FormTable]:
         return map(FormTable, self.forms, self.names, self.values)
 
-    def add(self, form: Form, name: str = "", values: Values = ()) -> None:
+    def add(self, form: TableForm, name: str = "", values: Values = ()) -> None:
         """Add a table."""
         self.forms.append(form)
         self.names.append(name)
@@ -175,7 +175,7 @@ LARGE_NBYTES = 128  # vectors read in place from this size on have the alignment
 FEW_USES = 8  # tables of a form: for fewer, making a layout takes longer than it saves
 
 
-def build(table: Table, schema: Schema, root: str = "") -> list[bytes | Source]:
+def build_buffer(table: Table, schema: Schema, root: str = "") -> list[bytes | Source]:
     """The buffer of a table, as segments in file order; its size is a multiple of 8 bytes.
 
     `root` is the name of the table, by default that of the schema's root. The buffer may start at any multiple of 8 in
@@ -220,8 +220,8 @@ def _table_layout(schema: Schema, name: str, slot_bits: int) -> _TableLayout:
 
     Values are given in descending order of their slots.
     """
-    given = [slot for slot in reversed(slots(schema, name)) if slot_bits >> slot.number & 1]
-    by_size = sorted(enumerate(given), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
+    filled_slots = [slot for slot in reversed(slots(schema, name)) if slot_bits >> slot.number & 1]
+    by_size = sorted(enumerate(filled_slots), key=lambda item: (-scalar_struct(item[1].format).size, item[1].number))
     places = [0] * slot_bits.bit_length()
     order, end = [], 4
     for which, slot in by_size:
@@ -240,7 +240,9 @@ def _vector(element: str, count: int) -> Callable[..., bytes]:
     return struct.Struct(f"<I{count}{element}").pack
 
 
-_Key = tuple[Form, int, int, int]  # of the layout of a form, with the space of the name, the alignment, and the depth
+_Key = tuple[
+    TableForm, int, int, int
+]  # of the layout of a form, with the space of the name, the alignment, and the depth
 
 
 class Shared(dict[str, Any]):
@@ -271,7 +273,7 @@ class _Builder:
         self._plans: dict[str, _Plan] = {}
         self._uses: dict[_Key, int] = {}
         self._form_layouts: dict[_Key, FormLayout] = {}
-        self._form_table = FormTable(Form({}))  # that is being written
+        self._form_table = FormTable(TableForm({}))  # that is being written
         self._marks: list[Mark] | None = None  # the marks of these gaps, while a layout is made
 
     def root(self, name: str, table: Table) -> list[bytes | Source]:
@@ -402,7 +404,8 @@ class _Builder:
             self._marks.append(Mark(position, "i", None, vtable))
             filled_slots = (slot for slot, _, bit, _ in plan.slots if slot_bits & bit)
             for slot, value in zip(filled_slots, values, strict=True):
-                if type(gap := table[slot.name]) is Gap:
+                gap = table[slot.name]
+                if type(gap) is Gap:
                     given, place = self._form_table.value_in(slot, gap), position - layout.places[slot.number]
                     self._marks.append(mark_of(slot, gap, given, place, value))
         return position

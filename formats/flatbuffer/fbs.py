@@ -4,7 +4,7 @@ A table is a dict keyed by the field names of the schema. In it a scalar is a nu
 number that the schema does not know stays a number), a vector of scalars a tuple, a vector of tables a list of dicts, a
 vector of structs a list of tuples, a union a tuple of member name and dict, a binary string bytes. Missing fields are
 omitted, except for scalars with a default, which is read instead. Only vectors that are read in place, the elements of
-constants, are not copied: they are read as a `Span`, and built from bytes or from a source.
+constants, are not copied: they are read as a `ConstantSpan`, and built from bytes or from a source.
 
 The encoding, from FlatBuffers, "FlatBuffer Internals": everything is little-endian and aligned to its own size from the
 start of the buffer; the buffer begins with the offset of the root table; a table begins with the distance back to its
@@ -48,7 +48,7 @@ _unpack_offset = UOFFSET.unpack_from
 _unpack_distance = struct.Struct("<i").unpack_from
 
 
-class Span(NamedTuple):
+class ConstantSpan(NamedTuple):
     """The elements of a constant, in bytes from the start of the buffer."""
 
     offset: int
@@ -413,8 +413,8 @@ class _Reader:
         self._visits_left -= nbytes
         return _unpack(element, nbytes // _SIZES[element])(self._data, start)
 
-    def _weights(self, element: str, at: int, offset: int, depth: int) -> Span:
-        return Span(*self._vector(element, at, offset))
+    def _weights(self, element: str, at: int, offset: int, depth: int) -> ConstantSpan:
+        return ConstantSpan(*self._vector(element, at, offset))
 
     def _table_vector(self, name: str, at: int, offset: int, depth: int) -> list[Table]:
         start, nbytes = self._vector("I", at, offset)

@@ -55,14 +55,14 @@ class TableField(NamedTuple):
     binary: bool = False
 
 
-class Enum(NamedTuple):
+class EnumType(NamedTuple):
     """The scalar type that holds an enum, and the numbers of its members."""
 
     base: str
     values: dict[str, int]
 
 
-class Words(NamedTuple):
+class RefusalWords(NamedTuple):
     """What a refusal says about the limits of the program that reads the buffers."""
 
     program: str
@@ -78,9 +78,9 @@ class Schema:
 
     root: str  # the name of the outermost table
     tables: Mapping[str, tuple[TableField, ...]]
-    enums: Mapping[str, Enum]
+    enums: Mapping[str, EnumType]
     unions: Mapping[str, tuple[str, ...]]
-    words: Words
+    words: RefusalWords
     structs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     identifier: bytes = b""  # the mark of a file, after the offset of the root
     data_alignment: int = 4  # of large vectors that are read in place, from the start of the buffer
@@ -100,7 +100,7 @@ class Schema:
         return {name: {member: tag for tag, member in enumerate(union, 1)} for name, union in self.unions.items()}
 
 
-def read_schema(text: str, words: Words, **properties: Any) -> Schema:
+def read_schema(text: str, words: RefusalWords, **properties: Any) -> Schema:
     """The rows of a schema in the language of schema files; `properties` are what such a file cannot say.
 
     A table's field may be `in_place` or `binary`, which `TableField` explains. All members of a struct take 4 bytes.
@@ -122,7 +122,7 @@ def read_schema(text: str, words: Words, **properties: Any) -> Schema:
             raise ValueError(f"schema.fbs has a declaration that cannot be read: {text[position : position + 60]!r}")
         position = match.end()
     enums = {
-        name: Enum(bases[name], {member: int(number) for member, number in _parts(body, ",", _MEMBER)})
+        name: EnumType(bases[name], {member: int(number) for member, number in _parts(body, ",", _MEMBER)})
         for name, body in bodies["enum"].items()
     }
     unions = {name: tuple(re.findall(r"\w+", body)) for name, body in bodies["union"].items()}
@@ -130,10 +130,10 @@ def read_schema(text: str, words: Words, **properties: Any) -> Schema:
         name: tuple(type_ for _, type_, *_ in _parts(body, ";", _FIELD)) for name, body in bodies["struct"].items()
     }
     tables = {name: _rows(body, enums, unions) for name, body in bodies["table"].items()}
-    known = {*FORMATS, "string", *tables, *enums, *unions, *structs}
+    declared = {*FORMATS, "string", *tables, *enums, *unions, *structs}
     used = {row.type.strip("[]") for rows in tables.values() for row in rows}
-    if unknown := used.union(*unions.values()) - known:
-        raise ValueError(f"schema.fbs does not declare {min(unknown)}")
+    if undeclared := used.union(*unions.values()) - declared:
+        raise ValueError(f"schema.fbs does not declare {min(undeclared)}")
     return Schema(root, tables, enums, unions, words, structs, identifier.encode(), **properties)
 
 
@@ -146,7 +146,7 @@ def _parts(body: str, separator: str, pattern: re.Pattern[str]) -> list[tuple[An
     return [match.groups() for match in matches if match is not None]
 
 
-def _rows(body: str, enums: Mapping[str, Enum], unions: Mapping[str, tuple[str, ...]]) -> tuple[TableField, ...]:
+def _rows(body: str, enums: Mapping[str, EnumType], unions: Mapping[str, tuple[str, ...]]) -> tuple[TableField, ...]:
     """The fields of a table. A union takes two slots, and a scalar whose default is `null` is optional."""
     rows = []
     slot = 0

@@ -75,14 +75,14 @@ def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
     """A typed field in raw form: floats have it already, integers are varints with the element in their low bits."""
     if row.field in ("float_data", "double_data"):
         return field
-    from formats.tensordata.sources.transform import pack, varints
+    from formats.tensordata.sources.transform import bit_packing, varints
 
     entries = dtypes.count(dims) if row.bits == 6 else row.nbytes(dims) * 8 // max(row.bits, 8)
     if entries > field.nbytes:  # each needs at least a byte; otherwise, dims alone could request any amount of memory
         size = f"{field.nbytes} bytes of {row.field}"
         raise TensorDataError(f"found {size} for {entries} integers, which dims {_shortened(dims)} need")
     if row.bits == 6:  # one element per entry, unlike the other types narrower than a byte
-        return pack(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
+        return bit_packing(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
     return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
 
 
@@ -98,11 +98,11 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         except ValueError as error:
             raise TensorDataError(f"tensor {tensor.name!r:.80}: {error}") from error
     else:
-        from formats.tensordata.sources.transform import unpack
+        from formats.tensordata.sources.transform import unpacked_elements
 
         data = raw_source(tensor).view()
         if row.bits < 8:
-            array = unpack(data, row.bits, dtypes.count(tensor.dims)).view(dtypes.numpy_dtype(row.number))
+            array = unpacked_elements(data, row.bits, dtypes.count(tensor.dims)).view(dtypes.numpy_dtype(row.number))
         else:
             array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
         try:
@@ -137,9 +137,9 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
     array = numpy.ascontiguousarray(array, dtype=dtypes.numpy_dtype(row.number)).reshape(-1)
     data = array.view(numpy.uint8).data
     if row.bits < 8:
-        from formats.tensordata.sources.transform import pack
+        from formats.tensordata.sources.transform import bit_packing
 
-        data = memoryview(pack(row.bits).apply(data)).cast("B")
+        data = memoryview(bit_packing(row.bits).apply(data)).cast("B")
     tensor.raw_data = Literal(data)
     return tensor
 

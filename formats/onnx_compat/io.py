@@ -37,7 +37,7 @@ from formats.onnxpb.options import CryptOptions
 from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.engine import EngineOptions, execute, to_bytes
 from formats.tensordata.file import File
-from formats.tensordata.interrupted import read_steadily
+from formats.tensordata.interrupted import read_model_steadily
 from formats.tensordata.plan import WritePlan
 from formats.tensordata.sources.source import Literal
 
@@ -135,7 +135,7 @@ def parse_file(message_class: type[M], path: str | os.PathLike[str], options: Pa
 def _parse(f: Readable, format: str | None, options: ParseOptions) -> ModelProto:
     if isinstance(f, (str, os.PathLike)):
         path = Path(f)
-        return read_steadily(path, lambda file: _parse_source(file.span(), path, format, options))
+        return read_model_steadily(path, lambda file: _parse_source(file.span(), path, format, options))
     return _parse_source(*_source(f, options), format, options)
 
 

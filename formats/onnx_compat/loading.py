@@ -107,9 +107,9 @@ def parse_part(message_class: type[T], source: Source, form: Codec | ProtoSerial
     if form is CODEC:
         return decode(source, message_class)
     if form is TEXT_CODEC:
-        return textproto.parse(read_text(source), message_class)
+        return textproto.parse_text(read_text(source), message_class)
     if form is JSON_CODEC:
-        return protojson.parse(read_text(source), message_class)
+        return protojson.parse_json(read_text(source), message_class)
     if isinstance(form, Codec):
         raise TypeError(f"{form.title} can hold only models")
     empty = CLASSES[message_class.message]()  # type: ignore[attr-defined]

@@ -54,12 +54,15 @@ def __getattr__(name: str) -> Any:
         module = f"formats.{_MODULES[name]}"
         if module == __name__:
             return import_module(f"{module}.{name}")
-        return globals().setdefault(name, getattr(import_module(module), name))
-    if name in _OF_ONNX.split():
+        value = getattr(import_module(module), name)
+    elif name in _OF_ONNX.split():
         from formats.onnx_compat.installation import of_onnx
 
-        return globals().setdefault(name, of_onnx(name))
-    raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
+        value = of_onnx(name)
+    else:
+        raise AttributeError(f"module 'formats.onnxpb' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -157,7 +157,7 @@ class TextCodec(Codec):
         """The model; its external data is looked for next to `path`."""
         from formats.onnxpb.text import textfile, textproto
 
-        return textfile.read_model(source, path, options, textproto.parse)
+        return textfile.read_model(source, path, options, textproto.parse_text)
 
     def plan(self, model: Model, destination: Path, options: TextOptions) -> WritePlan:
         """The model as text."""
@@ -194,7 +194,7 @@ class JsonCodec(TextCodec):
         """The model; its external data is looked for next to `path`."""
         from formats.onnxpb.text import protojson, textfile
 
-        return textfile.read_model(source, path, options, protojson.parse)
+        return textfile.read_model(source, path, options, protojson.parse_json)
 
     def plan(self, model: Model, destination: Path, options: TextOptions) -> WritePlan:
         """The model as JSON."""

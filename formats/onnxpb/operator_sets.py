@@ -12,7 +12,7 @@ from formats.ir import ONNX
 from formats.words import text_beside
 
 
-class Parameters(NamedTuple):
+class ParameterCounts(NamedTuple):
     """The inputs or the outputs of an operator: the fewest, and for each `S` single, `O` optional, `V` any number."""
 
     least: int
@@ -29,11 +29,11 @@ class Parameters(NamedTuple):
         return f"at least {self.least}" if self.most == float("inf") else f"{self.least} to {self.most}"
 
 
-class Form(NamedTuple):
+class OperatorForm(NamedTuple):
     """An operator in one version; `inputs` is missing if it is deprecated."""
 
-    inputs: Parameters | None
-    outputs: Parameters
+    inputs: ParameterCounts | None
+    outputs: ParameterCounts
     attributes: dict[str, tuple[int, bool]]  # the type of each, and whether it is required
 
 
@@ -47,7 +47,7 @@ class Parameter(NamedTuple):
     is_same: bool
 
 
-class Signature(NamedTuple):
+class TypeSignature(NamedTuple):
     """The types of an operator; `since` is the version in which it got its newest form; there are sets by name."""
 
     since: int
@@ -73,7 +73,7 @@ def _sections(name: str) -> dict[str, list[str]]:
 
 
 NEWEST = {domain: int(version) for domain, version in map(str.split, _sections("operator_rows.txt")["newest"])}
-_DEPRECATED = Form(None, Parameters(0, ""), {})
+_DEPRECATED = OperatorForm(None, ParameterCounts(0, ""), {})
 
 
 @cache
@@ -89,27 +89,27 @@ def newest(domain: str) -> int | None:
 
 
 @cache
-def versions_of(domain: str, name: str) -> dict[int, Form]:
+def versions_of(domain: str, name: str) -> dict[int, OperatorForm]:
     """The forms of an operator, by the version that has each first; none if the set never had the operator."""
     forms = (form.split(" ", 1) for form in _rows("operator_rows.txt", domain).get(name, ()))
     return {int(first): _form(rest) for first, rest in forms}
 
 
-def form_of(domain: str, name: str, version: int) -> Form | None:
+def form_of(domain: str, name: str, version: int) -> OperatorForm | None:
     """The form of an operator in a version of its set, or `None` if that version does not have it."""
     forms = versions_of(domain, name)
     return next((forms[first] for first in sorted(forms, reverse=True) if first <= version), None)
 
 
-def _form(text: str) -> Form:
+def _form(text: str) -> OperatorForm:
     if text == "-":
         return _DEPRECATED
     inputs, outputs, *attributes = text.split(" ")
-    return Form(_parameters(inputs), _parameters(outputs), dict(map(_attribute, attributes)))
+    return OperatorForm(_parameters(inputs), _parameters(outputs), dict(map(_attribute, attributes)))
 
 
-def _parameters(text: str) -> Parameters:
-    return Parameters(int(text[0]), text[1:])
+def _parameters(text: str) -> ParameterCounts:
+    return ParameterCounts(int(text[0]), text[1:])
 
 
 def _attribute(text: str) -> tuple[str, tuple[int, bool]]:
@@ -118,9 +118,9 @@ def _attribute(text: str) -> tuple[str, tuple[int, bool]]:
 
 
 @cache
-def signatures_of(domain: str, name: str) -> dict[int, Signature | None]:
+def signatures_of(domain: str, name: str) -> dict[int, TypeSignature | None]:
     """The types of an operator by the version that has each first; `None` where it is deprecated."""
-    signatures: dict[int, Signature | None] = {}
+    signatures: dict[int, TypeSignature | None] = {}
     text = ""
     for form in _rows("operator_types.txt", domain).get(name, ()):
         version, _, changed = form.partition(" ")
@@ -130,16 +130,18 @@ def signatures_of(domain: str, name: str) -> dict[int, Signature | None]:
 
 
 @cache
-def signature_of(domain: str, name: str, version: int) -> Signature | None:
+def signature_of(domain: str, name: str, version: int) -> TypeSignature | None:
     """The types of an operator in a version of its set, or `None` if that version does not have it."""
     signatures = signatures_of(domain or ONNX, name)
     return next((signatures[first] for first in sorted(signatures, reverse=True) if first <= version), None)
 
 
-def _signature(since: int, text: str) -> Signature:
+def _signature(since: int, text: str) -> TypeSignature:
     inputs, outputs, *sets = text.split(" ")
     numbers = (text.split("=") for text in sets)
-    return Signature(since, _typed(inputs), _typed(outputs), {name: _sets()[int(number)] for name, number in numbers})
+    return TypeSignature(
+        since, _typed(inputs), _typed(outputs), {name: _sets()[int(number)] for name, number in numbers}
+    )
 
 
 def _typed(text: str) -> tuple[Parameter, ...]:

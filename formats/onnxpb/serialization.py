@@ -84,9 +84,9 @@ class _OwnSerializer:
         if isinstance(serialized, str):
             serialized = serialized.encode()
         if self.codec is TEXT_CODEC:
-            message = textproto.parse(serialized.decode(), message_class)
+            message = textproto.parse_text(serialized.decode(), message_class)
         elif self.codec is JSON_CODEC:
-            message = protojson.parse(serialized.decode(), message_class)
+            message = protojson.parse_json(serialized.decode(), message_class)
         else:
             message = decode(Literal(serialized), message_class)
         proto.CopyFrom(wrap(message))
@@ -107,10 +107,10 @@ class _OfOnnx:
 
     def deserialize_proto(self, serialized: Any, proto: Any) -> Any:
         """The message that `onnx` reads from these bytes, in the class of `proto`."""
-        found = self.serializer.deserialize_proto(serialized, self._theirs(proto, b""))
-        if isinstance(found, type(proto)):
-            return found
-        proto.ParseFromString(found.SerializeToString())
+        message = self.serializer.deserialize_proto(serialized, self._theirs(proto, b""))
+        if isinstance(message, type(proto)):
+            return message
+        proto.ParseFromString(message.SerializeToString())
         return proto
 
     def _theirs(self, proto: Any, data: bytes) -> Any:
@@ -139,11 +139,11 @@ class _Registry:
         Raises: UnknownFormatError, which is also a ValueError here, if there is none; MissingPackageError if it belongs
         to `onnx`, which is not installed.
         """
-        found = self.registered(fmt) or self._own.get(fmt)
-        if found is None:
-            known = ", ".join((*self._own, *OF_ONNX, *self._registered))
-            raise UnknownSerializerError(f"no serializer is called {fmt!r}; there are {known}")
-        return found
+        serializer = self.registered(fmt) or self._own.get(fmt)
+        if serializer is None:
+            names = ", ".join((*self._own, *OF_ONNX, *self._registered))
+            raise UnknownSerializerError(f"no serializer is called {fmt!r}; there are {names}")
+        return serializer
 
     def registered(self, fmt: str) -> ProtoSerializer | None:
         """The serializer for a format that is not one of ours, or that was registered instead of one."""
@@ -161,16 +161,16 @@ class _Registry:
 
     def get_format_from_file_extension(self, file_extension: str) -> str | None:
         """The format of files with this extension, or `None`; the last registered one counts."""
-        known: list[tuple[str, ProtoSerializer]] = [*reversed(self._registered.items()), *self._own.items()]
-        for name, serializer in known:
+        serializers: list[tuple[str, ProtoSerializer]] = [*reversed(self._registered.items()), *self._own.items()]
+        for name, serializer in serializers:
             if file_extension in serializer.file_extensions:
                 return name
-        found = next((name for name, extensions in OF_ONNX.items() if file_extension in extensions), None)
-        if found is None and "onnx" in sys.modules:
+        fmt = next((name for name, extensions in OF_ONNX.items() if file_extension in extensions), None)
+        if fmt is None and "onnx" in sys.modules:
             with needed("onnx", f"files with the extension {file_extension}"):
                 from onnx import serialization
-            found = serialization.registry.get_format_from_file_extension(file_extension)
-        return found
+            fmt = serialization.registry.get_format_from_file_extension(file_extension)
+        return fmt
 
 
 registry = _Registry()

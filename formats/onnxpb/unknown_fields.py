@@ -30,9 +30,12 @@ class UnknownField(NamedTuple):
 
 
 class UnknownFieldSet(Sequence[UnknownField]):
-    """The unknown fields of a message at the creation of this object, in their order."""
+    """The unknown fields of a message at the creation of this object, or those in the bytes of a group."""
 
     def __init__(self, message: Any) -> None:
+        if isinstance(message, bytes):
+            self._fields = _fields(message)
+            return
         own = message if isinstance(message, (ProtoMessage, Message)) else unwrap(message)
         self._fields = _fields(vars(own).get("unknown_fields", b""))
 
@@ -71,9 +74,7 @@ def _value(data: bytes, begin: int, end: int, tag: int) -> int | bytes | Unknown
     if wire_type == WireType.LEN:
         return data[decode_varint(data, begin)[1] : end]
     if wire_type == WireType.SGROUP:
-        group = object.__new__(UnknownFieldSet)
-        group._fields = _fields(_without_end(data[begin:end]))
-        return group
+        return UnknownFieldSet(_without_end(data[begin:end]))
     return int.from_bytes(data[begin:end], "little")
 
 

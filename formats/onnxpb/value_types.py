@@ -21,16 +21,15 @@ from formats.ir.model import Model, OptionalType, SequenceType, Tensor, TensorTy
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.encoder import encoded_for_protobuf
 from formats.onnxruntime import MICROSOFT
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute, Graph, Model, Node, ValueInfo
-    from formats.onnxpb.operator_sets import Signature
+    from formats.onnxpb.operator_sets import TypeSignature
 
     Versions = Mapping[str, int]
     Found = dict[str, dict[str, str]]  # the types by the place of their graph and by name
@@ -86,7 +85,7 @@ _OF_CONSTANT: Final = {
 }
 
 
-def type_text(kind: Type | None) -> str:
+def operator_type_text(kind: Type | None) -> str:
     """A type as ONNX's operator sets write it; empty if it is not known."""
     if kind is None:
         return ""
@@ -95,13 +94,13 @@ def type_text(kind: Type | None) -> str:
     if kind.sparse_tensor_type is not None:
         return tensor_text(kind.sparse_tensor_type.elem_type, "sparse_tensor")
     if kind.map_type is not None:
-        key, value = BY_NUMBER.get(kind.map_type.key_type or 0), type_text(kind.map_type.value_type)
+        key, value = BY_NUMBER.get(kind.map_type.key_type or 0), operator_type_text(kind.map_type.value_type)
         plain = value[len("tensor(") : -1] if value.startswith("tensor(") else value
         return f"map({key.name.lower()},{plain})" if key is not None and value else ""
     if kind.opaque_type is not None:
         return f"opaque({kind.opaque_type.domain or ''},{kind.opaque_type.name or ''})"
     for word, outer in (("seq", kind.sequence_type), ("optional", kind.optional_type)):
-        if outer is not None and (inner := type_text(outer.elem_type)):
+        if outer is not None and (inner := operator_type_text(outer.elem_type)):
             return f"{word}({inner})"
     return ""
 
@@ -143,16 +142,17 @@ def _follow(
     versions: Versions,
     types_by_graph: Found,
 ) -> list[str]:
-    """Find the types in a graph and in its subgraphs; those of its inputs may be `given`. Return those of its results.
+    """Find the types in a graph and in its subgraphs; return those of its results.
 
+    `passed_types` are those that the node around it says of its inputs.
     A name of this graph is no value of those around it, even if its type is not known.
     """
-    own = dict.fromkeys((each.name or "" for each in graph.input), "")
+    own = dict.fromkeys((value.name or "" for value in graph.input), "")
     own.update((name, "") for node in graph.node for name in node.output)
-    own.update((each.name or "", text) for each, text in zip(graph.input, passed_types, strict=False))
-    own.update((each.name or "", text) for each in _described(graph) if (text := type_text(each.type)))
-    tensors = [*graph.initializer, *(each.values for each in entries(graph, "sparse_initializer") if each.values)]
-    own.update((each.name or "", text) for each in tensors if (text := tensor_text(each.data_type)))
+    own.update((value.name or "", text) for value, text in zip(graph.input, passed_types, strict=False))
+    own.update((value.name or "", text) for value in _described(graph) if (text := operator_type_text(value.type)))
+    tensors = [*graph.initializer, *(sparse.values for sparse in entries(graph, "sparse_initializer") if sparse.values)]
+    own.update((tensor.name or "", text) for tensor in tensors if (text := tensor_text(tensor.data_type)))
     types = outer.new_child(own)
     types_by_graph[where] = own
     for index, node in enumerate(graph.node):
@@ -168,7 +168,7 @@ def _follow(
         for name, text in zip(node.output, types_made(node, input_types, inner, versions), strict=False):
             if name and text and not own[name]:
                 own[name] = text
-    return [types.get(each.name or "", "") for each in graph.output]
+    return [types.get(value.name or "", "") for value in graph.output]
 
 
 def _described(graph: Graph) -> Iterator[ValueInfo]:
@@ -184,7 +184,7 @@ def _passed(node: Node, input_types: list[str], count: int) -> list[str]:
     if node.op_type == "Scan":
         return input_types[len(input_types) - count :]  # before version 9, the lengths of the sequences come first
     if node.op_type == "SequenceMap":
-        return [_inside(each, "seq") or each for each in input_types]
+        return [_inside(text, "seq") or text for text in input_types]
     return []
 
 
@@ -206,7 +206,7 @@ def _by_row(word: str, input_types: Sequence[str]) -> str:
     return f"tensor({word})" if not word.isdigit() else input_types[int(word)] if int(word) < len(input_types) else ""
 
 
-def _by_schema(signature: Signature, index: int, input_types: Sequence[str]) -> str:
+def _by_schema(signature: TypeSignature, index: int, input_types: Sequence[str]) -> str:
     """The type of an output: the only one that it may have, or that of an input with the same name for it."""
     if not signature.outputs:
         return ""
@@ -216,7 +216,7 @@ def _by_schema(signature: Signature, index: int, input_types: Sequence[str]) -> 
         return next(iter(allowed))
     last = len(signature.inputs) - 1
     inputs = [(text, signature.inputs[min(place, last)]) for place, text in enumerate(input_types) if signature.inputs]
-    return next((text for text, each in inputs if text and each == output and output.is_same), "")
+    return next((text for text, parameter in inputs if text and parameter == output and output.is_same), "")
 
 
 # Operators whose attributes, graphs or containers say what they make
@@ -241,7 +241,7 @@ def _said(node: Node, name: str) -> str:
 
 
 def _attribute(node: Node, name: str) -> Attribute | None:
-    return next((each for each in entries(node, "attribute") if each.name == name), None)
+    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
 
 
 def _first(input_types: Sequence[str]) -> str:
@@ -292,7 +292,7 @@ def _element(_: Node, input_types: list[str], __: object) -> list[str]:
 
 def _optional(node: Node, input_types: list[str], _: object) -> list[str]:
     attribute = _attribute(node, "type")
-    return _container("optional", _first(input_types) if attribute is None else type_text(attribute.tp))
+    return _container("optional", _first(input_types) if attribute is None else operator_type_text(attribute.tp))
 
 
 def _optional_element(_: Node, input_types: list[str], __: object) -> list[str]:
@@ -380,7 +380,6 @@ _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, l
 
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
-MOST_BYTES = (1 << 31) - 1  # of a message of protobuf
 KNOWN_TWICE = "already exists"  # what onnx says of a call of a function in a subgraph, when it follows data
 INDICES = (dtypes.INT32, dtypes.INT64)
 
@@ -397,12 +396,6 @@ def without_weights(tensor: Tensor) -> Tensor:
     return with_reference(tensor, {"location": "weights"})
 
 
-def bytes_without_weights(model: Model) -> bytes | None:
-    """The model as a message without its weights, or `None` if even that is too large for protobuf."""
-    writes, nbytes = lay_out(encode(model, without_weights))
-    return None if nbytes > MOST_BYTES else b"".join([write.source.read() for write in writes])
-
-
 def inferred(model: Model, *, strict: bool = False) -> Model | None:
     """The model without its weights, with the types and shapes that onnx infers; `None` if it is too large for that.
 
@@ -410,7 +403,7 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     """
     with needed("onnx", "inferred shapes"):
         import onnx.shape_inference
-    data = bytes_without_weights(model)
+    data = encoded_for_protobuf(model, without_weights)
     if data is None:
         return None
     try:

@@ -48,7 +48,7 @@ ELEMENTWISE: Final = (*OF_ONE_VALUE, "Add", "Mul", "Sum")
 CLIP_OF_INPUTS: Final = 11  # the operator set from which on its limits are inputs
 FUSED: Final = ("activation", "activation_params")
 # The operators that have the channels last only in their first input and first output.
-MOVED: Final = (
+TRAFFIC: Final = (
     *("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool"),
     *("Conv", "ConvInteger", "ConvTranspose", "QLinearConv", "BatchNormalization", "InstanceNormalization", "LRN"),
     *("DepthToSpace", "SpaceToDepth"),
@@ -456,7 +456,7 @@ def _in_order(data: Buffer, dims: tuple[int, int, int], block: int, is_square: b
 
 def moved(node: Node, graph: Graph, names: Names) -> list[Node]:
     """A node that has the channels last as ONNX's operator between two Transposes; others as they are."""
-    if node.domain != CHANNELS_LAST or node.op_type not in MOVED or any(node.output[1:]):
+    if node.domain != CHANNELS_LAST or node.op_type not in TRAFFIC or any(node.output[1:]):
         return [node]
     rank = _rank(node, graph)
     if rank is None or rank < 3 or not node.input:

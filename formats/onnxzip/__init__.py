@@ -28,13 +28,13 @@ def check(source: Source | bytes | bytearray | memoryview | str | os.PathLike[st
 
     Raises: DecodeError or ExternalDataError; `requirement` is the number of the broken requirement in docs/onnxz.md.
     """
-    from formats.onnxzip.model import check
+    from formats.onnxzip.model import check_archive
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Literal, Source
 
     if isinstance(source, (bytes, bytearray, memoryview)):
         source = Literal(memoryview(source))
-    check(source if isinstance(source, Source) else File.open(source).span())
+    check_archive(source if isinstance(source, Source) else File.open(source).span())
 
 
 def update(
@@ -58,7 +58,7 @@ def update(
     from formats.onnxzip import editing
     from formats.tensordata.engine import EngineOptions
 
-    return editing.update(model, Path(path), options or ArchiveOptions(), engine or EngineOptions(), name)
+    return editing.update_archive(model, Path(path), options or ArchiveOptions(), engine or EngineOptions(), name)
 
 
 def repair(path: str | os.PathLike[str]) -> bool:
@@ -68,7 +68,7 @@ def repair(path: str | os.PathLike[str]) -> bool:
     """
     from formats.onnxzip import editing
 
-    return editing.repair(Path(path))
+    return editing.repair_archive(Path(path))
 
 
 class ArchiveCodec(Codec):

@@ -37,7 +37,7 @@ from formats.tensordata.plan import (
     lay_out,
 )
 from formats.tensordata.sources.digest import crc32_function
-from formats.tensordata.sources.source import Concat, Literal, place_of
+from formats.tensordata.sources.source import Concat, Literal, storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +119,7 @@ class Packing:
         if entry.name != name:  # if the padding would not fit
             entry = records.place(name, source.nbytes, self._end, MODEL_ALIGNMENT)
         self._append(entry, source)
-        self._by_place[place_of(source)] = entry
+        self._by_place[storage_key(source)] = entry
 
     def repeat_graph(self, name: str | None, graph: Source) -> None:
         """Add a graph of another archive, all of whose entries are here."""
@@ -163,7 +163,7 @@ class Packing:
             self._report_dropped_keys(tensor, where)
         # A small weight stays in the graph, unless its bytes are in an entry anyway, that of a tied weight.
         is_small = not source.nbytes or source.nbytes < self.options.size_threshold
-        if is_small and place_of(source) not in self._by_place:
+        if is_small and storage_key(source) not in self._by_place:
             return source if external else None
         return self._entry_of(tensor, where, source)
 
@@ -212,12 +212,12 @@ class Packing:
 
     def _entry_of(self, tensor: Tensor, where: str, source: Source) -> Entry:
         """The entry with the bytes of `source`; the same range of the same file is stored once."""
-        place = place_of(source)
+        place = storage_key(source)
         entry = self._by_place.get(place)
         if entry is None:
             # Only `dedup` reads bytes. Tied weights, which are one range of one file, are found by their place.
             if self.options.dedup:
-                entry = self._by_place.get(place_of(self._duplicates.first(source)))
+                entry = self._by_place.get(storage_key(self._duplicates.first(source)))
             if entry is None:
                 name = self._names.add(tensor.name or "", where)
                 self._by_place[place] = entry = self.add(name, source, self.options.alignment)

@@ -25,11 +25,11 @@ from formats.onnxpb.wire.decoder import decode
 from formats.onnxzip import records
 from formats.onnxzip.archive import Packing
 from formats.onnxzip.graph import check_external, visit_graph
-from formats.onnxzip.model import check
+from formats.onnxzip.model import check_archive
 from formats.onnxzip.reader import checksums_of, read_contents, read_entries, read_hashes
 from formats.tensordata.engine import execute
 from formats.tensordata.file import File
-from formats.tensordata.local.directory import remove
+from formats.tensordata.local.directory import remove_file
 from formats.tensordata.plan import INTERFACE, Digest, Loss, WritePlan
 from formats.tensordata.replacing import publication
 from formats.tensordata.replacing.hidden import HiddenFileError, undo_path
@@ -38,14 +38,15 @@ from formats.tensordata.replacing.tail_replacement import (
     before_update,
     check_not_interrupted,
     opened_again,
-    put_back,
     replace_tail,
+    restore_from_undo,
 )
-from formats.tensordata.sources.source import FileSpan, Literal, place_of
+from formats.tensordata.sources.source import FileSpan, Literal, storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from formats.onnxzip.graph import ExternalTensor
     from formats.onnxzip.options import ArchiveOptions
     from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
@@ -63,7 +64,9 @@ class Update(NamedTuple):
     losses: tuple[Loss, ...]
 
 
-def update(model: Model, path: Path, options: ArchiveOptions, engine: EngineOptions, name: str | None = None) -> Update:
+def update_archive(
+    model: Model, path: Path, options: ArchiveOptions, engine: EngineOptions, name: str | None = None
+) -> Update:
     """Write `model`, which was read from the archive at `path` and changed, back to it.
 
     In an archive with several models, it is the one with this name, or the default one. Other models, files and whether
@@ -118,10 +121,14 @@ class _Old(NamedTuple):
         changing = contents.graph(name)
         sizes = {entry.name: entry.nbytes for entry in contents.tensors}
         needed: set[str] = set()
+
+        def need(tensor: ExternalTensor) -> None:
+            needed.add(check_external(tensor, sizes))
+
         for graph in contents.graphs.values():
             if graph is not changing:
                 message = source.slice(graph.payload_offset, graph.nbytes)
-                visit_graph(message, lambda tensor: needed.add(check_external(tensor, sizes)), DEEPEST)
+                visit_graph(message, need, DEEPEST)
         return cls(file, contents, read_hashes(source, contents), changing, needed)
 
     def packed(
@@ -188,7 +195,7 @@ def _stale_link(path: Path, reason: str) -> Loss:
     return Loss("stale_link", path.name, f"{path.name} {reason}; link it again", INTERFACE)
 
 
-def repair(path: Path) -> bool:
+def repair_archive(path: Path) -> bool:
     """Complete the archive at `path` and remove its undo file; return whether its old state was restored.
 
     A journal that is damaged, or may not be followed, is not used. Neither is such an undo file, if the archive is
@@ -198,17 +205,17 @@ def repair(path: Path) -> bool:
     """
     place = Path(os.path.realpath(path))  # resolved once; whatever is there later must not be another link
     with suppress(HiddenFileError):
-        publication.repair(place)
+        publication.repair_interrupted(place)
     undo = undo_path(place)
     if not os.path.lexists(undo):
-        check(File.open(place).span(), DEEPEST)
+        check_archive(File.open(place).span(), DEEPEST)
         return False
     with ModelLock(place), opened_again(place) as (target, file):
         if is_complete(file.span()):
             with suppress(PermissionError, IsADirectoryError):  # something strange, which nobody will follow
-                remove(undo)
+                remove_file(undo)
             return False
-        put_back(target, file, _is_archive)
+        restore_from_undo(target, file, _is_archive)
         return True
 
 
@@ -221,7 +228,7 @@ def may_be_archive(path: Path) -> bool:
 def _is_archive(source: Source) -> bool:
     """Whether a strict reader accepts the archive; its weights are not read."""
     try:
-        check(source, DEEPEST)
+        check_archive(source, DEEPEST)
     except DecodeError:
         return False
     return True
@@ -237,7 +244,7 @@ def _kept(model: Model, old: _Old) -> tuple[list[Entry], dict[tuple[object, ...]
         entry = by_range.get((span.file_offset, span.nbytes)) if span.file.is_same(file) else None
         if entry is not None:
             used.add(entry.name)
-            places[place_of(span)] = entry
+            places[storage_key(span)] = entry
     kept: list[Entry] = []
     for entry in by_range.values():
         # Entries stay only as a run from the start of the file: nothing is moved, so there can be no gap.
@@ -285,7 +292,7 @@ def settled(source: Source, path: Path) -> Source:
 def is_complete(source: Source, file_offset: int = 0) -> bool:
     """Whether a strict reader accepts the archive, and all checksums of the bytes from `file_offset` on are right."""
     try:
-        check(source, DEEPEST)
+        check_archive(source, DEEPEST)
         checksums = [
             checksum
             for checksum in checksums_of(source)

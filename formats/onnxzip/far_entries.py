@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import DecodeError
 from formats.onnxzip.headers import fields_of, list_entries, local_entry, read_end
-from formats.onnxzip.names import Part, part_of
+from formats.onnxzip.names import EntryKind, entry_kind
 from formats.onnxzip.records import MAX_EXTRA_BYTES, Entry
 from formats.tensordata.sources.source import FileSpan, Source
 
@@ -46,7 +46,7 @@ def read_far_entries(source: Source) -> list[Entry]:
         raise DecodeError(message, file_offset=0, requirement="Z-2.2")
     for fields, start, end in zip(listed, starts, (*starts[1:], directory.file_offset), strict=True):
         entries.append(_placed(fields, start, end, directory.file_offset))
-    tail = next(index for index, fields in enumerate(listed) if part_of(fields.name) >= Part.HASHES)
+    tail = next(index for index, fields in enumerate(listed) if entry_kind(fields.name) >= EntryKind.HASHES)
     if 0 <= directory.file_offset - starts[tail] < AT_ONCE_BYTES:
         source.read(starts[tail], directory.file_offset - starts[tail])  # kept, so that headers and graphs are one read
     for index in range(tail, len(entries)):

@@ -8,6 +8,7 @@ Spec: docs/onnxz.md, sections 6 and 7; onnx.proto, `TensorProto.external_data`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,16 +17,17 @@ from formats.errors import ExternalDataError, FormatError, LimitError, Truncated
 from formats.ir.dtypes import BY_NUMBER, type_name
 from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
-from formats.onnxpb.wire.decoder import Decoder, DepthError
+from formats.onnxpb.wire.decoder import DepthError, MessageDecoder
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
-from formats.onnxpb.wire.tables import BYTES, IR_FAMILY, PRESENCE, VISIT, FieldRow, Tables, tables_of
-from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack
+from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, tables_of
+from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack_numbers
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from formats.ir.model import Tensor, Undecoded
+    from formats.onnxpb.wire.tables import FieldRow
     from formats.tensordata.sources.source import Source
 
 READ_FIELDS = {  # of each message that a reader enters: the messages to enter, and the values that it needs
@@ -77,7 +79,7 @@ def _forbidden_fields(tensor: Tensor) -> frozenset[str]:
     """The names of the forbidden fields of a decoded tensor; those with another wire type are unknown fields of it."""
     unknown: dict[str, Any] = {}
     source = Literal(tensor.unknown_fields)
-    decoder = Decoder(source, MAX_DEPTH, _graph_tables(), visit=lambda fields, depth: None)
+    decoder = MessageDecoder(source, MAX_DEPTH, _graph_tables(), visit=lambda fields, depth: None)
     decoder.merge(unknown, _graph_tables()["TensorProto"], 0, source.nbytes, 0)
     return frozenset(name for name in FORBIDDEN if name in unknown or vars(tensor).get(name) not in (None, []))
 
@@ -93,7 +95,7 @@ def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> s
     if places.get("offset", "0") != "0":
         message = f"offset is {places['offset']!r:.40}, but must be '0': a tensor begins at the first byte of its entry"
         raise ExternalDataError(message, requirement="Z-7.4")
-    if places.get("length", text := str(nbytes)) != text:
+    if places.get("length", str(nbytes)) != str(nbytes):
         message = f"length is {places['length']!r:.40}, entry {location} has {nbytes} bytes"
         raise ExternalDataError(message, requirement="Z-7.5")
     if own_data := [name for name in FORBIDDEN if name in tensor.forbidden and name != "segment"]:
@@ -149,19 +151,20 @@ def _graph_tables() -> Tables:
     """
     tables = tables_of(IR_FAMILY)
     for name, table in tables.items():
-        rows = {tag: row for tag, row in table.by_tag.items() if tag >> 3 in READ_FIELDS.get(name, ())}
-        is_tensor = name == "TensorProto"
-        table.by_tag = {
-            tag: row._replace(action=VISIT) if row.repeated and not is_tensor else row for tag, row in rows.items()
-        }
+        read = READ_FIELDS.get(name, ())
+        table.by_tag = {tag: _visited(row) for tag, row in table.by_tag.items() if tag >> 3 in read}
         table.runs = {}
     tensor_rows = tables["TensorProto"].by_tag
-    tensor_rows[_PACKED_DIMS_TAG] = FieldRow(BYTES, "packed_dims", repeated=True)
-    tensor_rows[_EXTERNAL_DATA_TAG] = FieldRow(BYTES, "external_data", repeated=True)
+    tensor_rows[_PACKED_DIMS_TAG] = BytesRow("packed_dims", repeated=True)
+    tensor_rows[_EXTERNAL_DATA_TAG] = BytesRow("external_data", repeated=True)
     for name, number in FORBIDDEN.items():
         for wire_type in set(WireType) - {WireType.EGROUP}:
-            tensor_rows[make_tag(number, wire_type)] = FieldRow(PRESENCE, name, repeated=False)
+            tensor_rows[make_tag(number, wire_type)] = PresenceRow(name, repeated=False)
     return tables
+
+
+def _visited(row: FieldRow) -> FieldRow:
+    return replace(row, is_visited=True) if row.repeated and isinstance(row, MessageRow) else row
 
 
 class _Visitor:
@@ -170,7 +173,7 @@ class _Visitor:
     def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
         self.judge = judge
         self.tables = _graph_tables()
-        self.decoder = Decoder(source, max_depth, self.tables, visit=self.visit)
+        self.decoder = MessageDecoder(source, max_depth, self.tables, visit=self.visit)
 
     def read(self, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
         """The fields of a message in a range of the source that are not visited.
@@ -200,7 +203,7 @@ class _Visitor:
         dims = list(fields.get("dims", ()))
         for packed in fields.get("packed_dims", ()):
             try:
-                numbers = unpack(packed, INT64)
+                numbers = unpack_numbers(packed, INT64)
             except (IndexError, FormatError):
                 message = "the numbers in dims do not fill their field exactly"
                 raise TruncatedError(message, requirement="Z-6.7") from None

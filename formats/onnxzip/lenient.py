@@ -14,7 +14,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, LimitError, TruncatedError
-from formats.onnxzip.names import MODEL_NAME, Part, chosen_model, entry_of, is_entry_name, model_of, part_of
+from formats.onnxzip.names import (
+    MODEL_NAME,
+    EntryKind,
+    chosen_model,
+    entry_kind,
+    entry_of,
+    is_entry_name,
+    model_name_of,
+)
 from formats.onnxzip.records import (
     DIRECTORY_ENTRY,
     END,
@@ -115,8 +123,8 @@ def model_entry(entries: Sequence[LooseEntry], model: str | None = None) -> Loos
     """
     graphs = [entry for entry in entries if _is_model(entry.name)]
     if graphs:
-        model = chosen_model({model_of(_base(entry.name)) for entry in graphs}, model)
-        graphs = [entry for entry in graphs if model_of(_base(entry.name)) == model]
+        model = chosen_model({model_name_of(_base(entry.name)) for entry in graphs}, model)
+        graphs = [entry for entry in graphs if model_name_of(_base(entry.name)) == model]
     if len(graphs) != 1:
         raise DecodeError(f"{len(graphs)} entries are called {entry_of(model)}, but exactly one must be")
     return graphs[0]
@@ -124,7 +132,7 @@ def model_entry(entries: Sequence[LooseEntry], model: str | None = None) -> Loos
 
 def is_about_others(name: str) -> bool:
     """Whether an entry with this name belongs to no single model: a file, hashes, or a graph."""
-    return is_entry_name(name) and part_of(name) != Part.TENSOR
+    return is_entry_name(name) and entry_kind(name) != EntryKind.TENSOR
 
 
 def is_graph(name: str) -> bool:

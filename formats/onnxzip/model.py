@@ -5,6 +5,7 @@ Spec: docs/onnxz.md, sections 6, 7 and 9.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from formats.codecs.contract import MAX_DEPTH
@@ -22,8 +23,9 @@ from formats.tensordata.plan import USE, Loss
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from formats.onnxzip.graph import ExternalTensor
     from formats.onnxzip.lenient import LooseEntry
     from formats.onnxzip.reader import Contents
     from formats.onnxzip.records import Entry
@@ -49,7 +51,7 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH, name: str | None = No
         if other is not graph:  # each graph must be right, although only one becomes a model
             _check_graph(source, other, contents, unused, max_depth)
     message = _message(source, graph)
-    try:
+    with _offsets_counted_from(graph.payload_offset):
         try:
             model = decode(message, Model, max_depth)
             _attach_entries(model, contents, source, unused, max_depth)
@@ -61,12 +63,19 @@ def read_model(source: Source, max_depth: int = MAX_DEPTH, name: str | None = No
             raise
         if model.graph is None:
             raise _without_graph()
-    except DecodeError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
     _check_unused(unused)
     return model
+
+
+@contextmanager
+def _offsets_counted_from(payload_offset: int) -> Iterator[None]:
+    """A context in which the offset of an error, in a graph that begins there, becomes that in the archive."""
+    try:
+        yield
+    except FormatError as error:
+        if error.file_offset is not None:
+            error.file_offset += payload_offset
+        raise
 
 
 def _message(source: Source, graph: Entry) -> Source:
@@ -99,7 +108,7 @@ def advised(error: FormatError, source: Source, max_depth: int, name: str | None
     return error
 
 
-def check(source: Source, max_depth: int = MAX_DEPTH) -> None:
+def check_archive(source: Source, max_depth: int = MAX_DEPTH) -> None:
     """Check that `source` is an archive, even if a graph in it is not a valid model.
 
     Raises: DecodeError or ExternalDataError with the broken requirement.
@@ -117,13 +126,13 @@ def _check_graph(
     """Check a graph, or the ModelProto that is all of `source`; remove the entries of its tensors from `unused`."""
     sizes = {entry.name: entry.nbytes for entry in contents.tensors}
     message = source if graph is None else _message(source, graph)
-    try:
-        if not visit_graph(message, lambda tensor: unused.pop(check_external(tensor, sizes), None), max_depth):
+
+    def use(tensor: ExternalTensor) -> None:
+        unused.pop(check_external(tensor, sizes), None)
+
+    with _offsets_counted_from(0 if graph is None else graph.payload_offset):
+        if not visit_graph(message, use, max_depth):
             raise _without_graph()
-    except FormatError as error:
-        if graph is not None and error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
 
 
 def _without_graph() -> DecodeError:
@@ -184,14 +193,10 @@ def read_loose_model(
 
 def _decode_loose(source: Source, graph: LooseEntry, max_depth: int) -> Model:
     """The model in the archive, without the data of its tensors."""
-    try:
+    with _offsets_counted_from(graph.payload_offset):
         model = decode(source.slice(graph.payload_offset, graph.nbytes), Model, max_depth)
         if model.graph is None:
             raise _without_graph()
-    except DecodeError as error:
-        if error.file_offset is not None:
-            error.file_offset += graph.payload_offset
-        raise
     return model
 
 

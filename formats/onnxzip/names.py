@@ -34,7 +34,7 @@ _FILE = re.compile(rf"{FILES_PREFIX}{_COMPONENT}(?:/{_COMPONENT})*")
 _REPLACED = re.compile(r"[^A-Za-z0-9]+")
 
 
-class Part(IntEnum):
+class EntryKind(IntEnum):
     """What an entry is; the entries of an archive are in this order."""
 
     TENSOR = 0
@@ -44,14 +44,14 @@ class Part(IntEnum):
     DEFAULT = 4  # the default graph
 
 
-def part_of(name: str) -> Part:
+def entry_kind(name: str) -> EntryKind:
     """What an entry with this name is, if the name is allowed."""
     if name.startswith("__"):
-        return Part.HASHES if name == HASHES_NAME else Part.DEFAULT if name == MODEL_NAME else Part.GRAPH
-    return Part.FILE if name.startswith(FILES_PREFIX) else Part.TENSOR
+        return EntryKind.HASHES if name == HASHES_NAME else EntryKind.DEFAULT if name == MODEL_NAME else EntryKind.GRAPH
+    return EntryKind.FILE if name.startswith(FILES_PREFIX) else EntryKind.TENSOR
 
 
-def model_of(name: str) -> str | None:
+def model_name_of(name: str) -> str | None:
     """The name of the model whose graph is the entry with this name; `None` for the default one."""
     return None if name == MODEL_NAME else name.removeprefix(MODEL_PREFIX)
 
@@ -115,11 +115,11 @@ def broken_by_names(names: Sequence[str]) -> tuple[str, str] | None:
             if folder in seen:
                 return "Z-4.8", f"an entry is called {seen[folder]}, which is the folder of {name}"
             folder, slash, _ = folder.rpartition("/")
-    if not names or part_of(names[-1]) < Part.GRAPH:
+    if not names or entry_kind(names[-1]) < EntryKind.GRAPH:
         return "Z-4.1", f"the last entry is not {MODEL_NAME} or {MODEL_PREFIX}NAME, so this is not an .onnxz archive"
-    last_part = Part.TENSOR
+    last_part = EntryKind.TENSOR
     for name in names:
-        part = part_of(name)
+        part = entry_kind(name)
         if part < last_part:
             return "Z-4.9", f"entry {name} must come earlier: tensors, files, {HASHES_NAME}, graphs, {MODEL_NAME}"
         last_part = part

@@ -20,7 +20,15 @@ from formats.collector import collector_paused
 from formats.errors import DecodeError
 from formats.onnxzip.far_entries import payload_of
 from formats.onnxzip.headers import fields_of, list_entries, local_entry, read_end
-from formats.onnxzip.names import HASH_DIGITS, Part, chosen_model, hashes_nbytes, is_entry_name, model_of, part_of
+from formats.onnxzip.names import (
+    HASH_DIGITS,
+    EntryKind,
+    chosen_model,
+    entry_kind,
+    hashes_nbytes,
+    is_entry_name,
+    model_name_of,
+)
 from formats.onnxzip.records import END, LOCAL_HEADER, PADDING_ID, Entry, local_header
 
 if TYPE_CHECKING:
@@ -95,7 +103,7 @@ def _with_headers(source: Source, listing: Listing, data: bytes, limit: int) -> 
 
 
 _HASH = re.compile(rb"[0-9a-f]{64}  ")
-_KINDS = {Part.TENSOR: "tensor", Part.FILE: "file", Part.HASHES: "directory"}  # all others are graphs
+_KINDS = {EntryKind.TENSOR: "tensor", EntryKind.FILE: "file", EntryKind.HASHES: "directory"}  # all others are graphs
 
 
 class Contents(NamedTuple):
@@ -126,13 +134,13 @@ def read_contents(source: Source) -> Contents:
     entries = read_entries(source)
     count = len(entries)
     # Nearly all entries are tensors, so the tail is found from the end; -1 stops the search if there are only others.
-    first = next(index for index in range(count - 1, -2, -1) if index < 0 or not part_of(entries[index].name)) + 1
-    tail = [(part_of(entry.name), entry) for entry in entries[first:]]
+    first = next(index for index in range(count - 1, -2, -1) if index < 0 or not entry_kind(entries[index].name)) + 1
+    tail = [(entry_kind(entry.name), entry) for entry in entries[first:]]
     contents = Contents(
         entries[:first],
-        [entry for part, entry in tail if part == Part.FILE],
-        next((entry for part, entry in tail if part == Part.HASHES), None),
-        {model_of(entry.name): entry for part, entry in tail if part >= Part.GRAPH},
+        [entry for part, entry in tail if part == EntryKind.FILE],
+        next((entry for part, entry in tail if part == EntryKind.HASHES), None),
+        {model_name_of(entry.name): entry for part, entry in tail if part >= EntryKind.GRAPH},
     )
     if contents.hashes is not None:
         read_hashes(source, contents)
@@ -170,7 +178,7 @@ def regions_of(source: Source) -> Iterator[Region]:
         padding_offset = entry.file_offset + entry.header_nbytes - entry.extra_nbytes
         yield Region(entry.file_offset, padding_offset - entry.file_offset, "header", f"header of {entry.name}")
         yield Region(padding_offset, entry.extra_nbytes, "padding", f"padding of {entry.name}")
-        yield Region(entry.payload_offset, entry.nbytes, _KINDS.get(part_of(entry.name), "model"), entry.name)
+        yield Region(entry.payload_offset, entry.nbytes, _KINDS.get(entry_kind(entry.name), "model"), entry.name)
         end = entry.end
     yield Region(end, source.nbytes - end, "directory", "directory and end record")
 

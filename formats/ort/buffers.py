@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from formats.codecs.contract import OWN_OPERATORS, Region
 from formats.flatbuffer.fbs import UOFFSET
-from formats.flatbuffer.rows import Words, read_schema
+from formats.flatbuffer.rows import RefusalWords, read_schema
 from formats.ir.model import Graph
 from formats.ir.node_order import graphs_below
 from formats.onnxruntime import BLOCKED, CHANNELS_LAST, MICROSOFT
@@ -31,7 +31,7 @@ MAX_NAMES: Final = 3  # in the short form of a message
 
 SCHEMA: Final = read_schema(
     text_beside(__name__, "schema.fbs"),
-    Words(
+    RefusalWords(
         "onnxruntime",
         "a value takes 4 and 2 for each of its dims, a node 2 and 1 for each attribute",
         "graphs are nested too deeply for the .ort format: onnxruntime reads tables up to 64 deep",

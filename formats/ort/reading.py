@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, FormatError, LimitError
-from formats.flatbuffer.fbs import Span, read
+from formats.flatbuffer.fbs import ConstantSpan, read
 from formats.ir.copies import message_of
 from formats.ir.dtypes import STRING
 from formats.ir.model import (
@@ -169,7 +169,7 @@ class _Reader:
             raise DecodeError(error.message, where=where) from None
         return tensor
 
-    def _part(self, span: Span) -> Source:
+    def _part(self, span: ConstantSpan) -> Source:
         if span.nbytes <= EAGER_BYTES:
             return Literal(bytes(self._data[span.offset : span.offset + span.nbytes]))
         return self._source.slice(span.offset, span.nbytes)

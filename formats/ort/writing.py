@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import EncodeError, FormatError, UnsupportedError
-from formats.flatbuffer.builder import Shared, build
+from formats.flatbuffer.builder import Shared, build_buffer
 from formats.ir import FIRST_WITH_OPERATOR_SETS, ONNX, domain_key, dtypes
 from formats.ir.copies import content
 from formats.ir.model import VALUE_FIELDS, Attribute, Graph, Model, Node, Tensor, type_of_tensor, values_held
@@ -334,7 +334,7 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
             table[name] = value
     if graph.doc_string:
         table["graph_doc_string"] = graph.doc_string
-    writes, nbytes = lay_out(build({"ort_version": VERSION, "model": table}, SCHEMA))
+    writes, nbytes = lay_out(build_buffer({"ort_version": VERSION, "model": table}, SCHEMA))
     losses = _losses(model)
     if encoder.uncast:
         names = [*encoder.uncast]

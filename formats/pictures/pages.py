@@ -263,7 +263,8 @@ def _row(drawing: Drawing, regions: Sequence[Region], start: int, step: int, lab
             crowd.append(region)
             continue
         if crowd:
-            _crowd(drawing, crowd, drawn, (edge := left if right - left >= LEAST_WIDTH else right) - drawn)
+            edge = left if right - left >= LEAST_WIDTH else right
+            _crowd(drawing, crowd, drawn, edge - drawn)
             drawn, crowd = max(edge, drawn + 1.0), []
             if edge == right:
                 continue

@@ -8,7 +8,7 @@ from threading import Event, RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from formats.tensordata.file import MOVED, Amounts
+from formats.tensordata.file import TRAFFIC, Amounts
 from formats.tensordata.threads import InThread, started
 from formats.words import in_units
 
@@ -38,7 +38,7 @@ class Progress:
         """`words` returns what to say next to the bar; it gets whether the amount of work is known."""
         self._words = words
         self._quiet_since = perf_counter()  # the start, or the end of the last pause
-        self._moved_before = MOVED.amounts
+        self._moved_before = TRAFFIC.amounts
         self._bar: Any = None
         self._nbytes_done, self._total_nbytes = 0, 0
         self._pauses = 0  # that have not ended
@@ -98,7 +98,7 @@ class Progress:
 
     def _moved(self) -> Amounts:
         """What was received and sent since the bar was made."""
-        return Amounts(*map(sub, MOVED.amounts, self._moved_before))
+        return Amounts(*map(sub, TRAFFIC.amounts, self._moved_before))
 
     def _text(self, is_known: bool) -> str:
         """What to say next to the bar."""

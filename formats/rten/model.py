@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.errors import DecodeError, EncodeError, LimitError, OptionError
-from formats.flatbuffer.builder import build, too_many_tables
+from formats.flatbuffer.builder import build_buffer, too_many_tables
 from formats.flatbuffer.fbs import MAX_TABLES, read
-from formats.flatbuffer.rows import Words, read_schema
+from formats.flatbuffer.rows import RefusalWords, read_schema
 from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, entries
 from formats.ir.walk import visit
 from formats.rten.convert.refusal import Refusal, RefusalError
@@ -51,7 +51,7 @@ HASH_NBYTES: Final = 64  # a SHA-256 in hexadecimal
 
 SCHEMA: Final = read_schema(
     text_beside(__name__, "schema.fbs"),
-    Words(
+    RefusalWords(
         "RTen",
         "an operator takes 2 or 3, each result 2, a constant 3",
         "graphs are nested too deeply: RTen reads at most 14 levels",
@@ -83,7 +83,7 @@ def plan_model(model: Model, destination: Path, options: RtenOptions) -> WritePl
     metadata, placeholder = _metadata(model, options)
     table = {"schema_version": SCHEMA_VERSION, "graph": graph, "metadata": metadata}
     has_header = options.rten_version == 2
-    writes, end = lay_out(build(table, SCHEMA), file_offset=HEADER_NBYTES if has_header else 0)
+    writes, end = lay_out(build_buffer(table, SCHEMA), file_offset=HEADER_NBYTES if has_header else 0)
     late_writes = [_hash_write(write) for write in writes if write.source is placeholder]
     writes = [write for write in writes if write.source is not placeholder]
     nbytes = end

@@ -32,7 +32,7 @@ from formats.options import (
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.local.osio import SYSTEM, Capabilities, processors, room_for_files
-from formats.tensordata.local.output import OutputFile, check_name, destination_of, follows_link, replaced_mode
+from formats.tensordata.local.output import OutputFile, check_name, follows_link, replaced_mode, written_path
 from formats.tensordata.plan import (
     OWNER_ACCESS,
     FilePlan,
@@ -47,7 +47,7 @@ from formats.tensordata.replacing.further_name import FurtherName, OneNameError,
 from formats.tensordata.replacing.hidden import told_as
 from formats.tensordata.replacing.publication import expected_names, finish_interrupted, publish
 from formats.tensordata.sources.digest import new_digester
-from formats.tensordata.tasks import carry_out, tasks_of
+from formats.tensordata.tasks import tasks_of, write_run
 from formats.tensordata.threads import started
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
-    from formats.tensordata.tasks import Target, Task
+    from formats.tensordata.tasks import WorkerTask, WriteTarget
     from formats.tensordata.threads import InThread
 
 
@@ -157,7 +157,7 @@ def execute(
         with made_folders(model.parent):
             return execute(plan, replace(options, parents=False), replaced, renamed)
     follow_link = follows_link(model, len(paths))
-    owner = destination_of(model, follow_link, options.capabilities)
+    owner = written_path(model, follow_link, options.capabilities)
     finish_interrupted(owner, overwrite=options.overwrite, capabilities=options.capabilities)
     source_files = source_files_of(plan)
     permissions = _permissions(plan, source_files)
@@ -195,9 +195,9 @@ def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
         from formats.tensordata.remote.upload import upload
 
         return upload(plan, options)
-    from formats.tensordata.streams import send
+    from formats.tensordata.streams import send_to_stream
 
-    return send(plan, _with_requests(options, source_files_of(plan)))
+    return send_to_stream(plan, _with_requests(options, source_files_of(plan)))
 
 
 def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:
@@ -257,7 +257,7 @@ def _sources(plan: WritePlan) -> Iterator[Source]:
         yield source
 
 
-def transfer(plan: WritePlan, targets: Sequence[Target], options: EngineOptions) -> dict[str, bytes]:
+def transfer(plan: WritePlan, targets: Sequence[WriteTarget], options: EngineOptions) -> dict[str, bytes]:
     """Write the plan into the targets, one for each file, and return the digests."""
     wanted = [write.digest for file in plan.files for write in file.writes if write.digest]
     wanted += [digest for digest, _ in plan.digests]
@@ -286,7 +286,7 @@ def _give_up(files: Iterable[File]) -> None:
 class Crew:
     """Threads that do tasks until none is left or one fails."""
 
-    def __init__(self, tasks: Iterator[Task], options: EngineOptions) -> None:
+    def __init__(self, tasks: Iterator[WorkerTask], options: EngineOptions) -> None:
         self._tasks = tasks
         self._options = options
         self._turn = Lock()  # held by the thread that takes the next task, so that a large task does not wait forever
@@ -346,7 +346,7 @@ class Crew:
                     for run in task.runs:
                         if self._stopped:
                             return
-                        carry_out(run, scratch)
+                        write_run(run, scratch)
                         with self._changed:
                             self._done_bytes += run[-1].end - run[0].file_offset
                 finally:
@@ -356,7 +356,7 @@ class Crew:
         except BaseException as error:  # raised again by `work`
             self._stop(error)
 
-    def _take(self) -> Task | None:
+    def _take(self) -> WorkerTask | None:
         """The next task; it waits until there is memory for it, or until no other task uses memory."""
         with self._turn:
             task = None if self._stopped else next(self._tasks, None)
@@ -376,12 +376,12 @@ class Crew:
             self._changed.notify_all()
 
 
-def part_of(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
+def partial_progress(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int, int], None]:
     """The progress of a part of the work, which begins when `before` of `total` bytes are done."""
     return lambda done, _: progress(before + done, total)
 
 
-def _write_late(writes: Sequence[LateWrite], target: Target, digests: Mapping[str, bytes]) -> None:
+def _write_late(writes: Sequence[LateWrite], target: WriteTarget, digests: Mapping[str, bytes]) -> None:
     """Write the bytes that depend on digests; neighbours in one call."""
     pending: list[bytes] = []
     start = end = 0  # of what is pending
@@ -429,7 +429,7 @@ def _check_places(plan: WritePlan, renamed: Sequence[Renamed], paths: Sequence[P
             check_name(path, capabilities)
         return
     follow_link = follows_link(model, len(paths))
-    owner = destination_of(model, follow_link, capabilities)
+    owner = written_path(model, follow_link, capabilities)
     expected = {} if options.overwrite else expected_names(owner)
     for named in renamed:
         check_further_name(named, overwrite=options.overwrite, capabilities=capabilities)
@@ -437,7 +437,7 @@ def _check_places(plan: WritePlan, renamed: Sequence[Renamed], paths: Sequence[P
             raise OneNameError(named.old)
     for file in plan.files:
         check_name(file.path, capabilities)
-        destination = destination_of(file.path, follow_link and file is plan.files[-1], capabilities)
+        destination = written_path(file.path, follow_link and file is plan.files[-1], capabilities)
         there = expected.get(destination.name) if destination.parent == owner.parent else None
         if there:
             raise file_exists(file.path)

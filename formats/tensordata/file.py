@@ -179,10 +179,11 @@ class Amounts(NamedTuple):
     publications: int = 0
 
 
-class _Moved:
-    """The bytes since the start of the process, which pass before and after the work of the engine.
+class Traffic:
+    """The bytes that this process has received and sent, which pass before, in and after the work of the engine.
 
-    The engine knows only its own progress, so a sign of work shows these numbers.
+    There is one object for the process, not an argument: files, streams and stores count here, and who shows a sign of
+    work is many callers above them.
     """
 
     def __init__(self) -> None:
@@ -191,12 +192,17 @@ class _Moved:
 
     def add(self, received: int = 0, sent: int = 0, to_send: int = 0, publications: int = 0) -> None:
         """Count bytes, or that files begin to take their places."""
-        more = received, sent, to_send, publications
         with self._lock:
-            self.amounts = Amounts(*map(sum, zip(self.amounts, more, strict=True)))
+            before = self.amounts
+            self.amounts = Amounts(
+                before.received + received,
+                before.sent + sent,
+                before.to_send + to_send,
+                before.publications + publications,
+            )
 
 
-MOVED = _Moved()
+TRAFFIC = Traffic()
 
 
 class AbsentFile(File):

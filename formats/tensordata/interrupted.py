@@ -75,7 +75,7 @@ def is_interrupted(path: Path) -> bool:
     return has_work and not any(is_locked(place) for place in places)
 
 
-def open_steadily(path: Path) -> File:
+def open_model_file(path: Path) -> File:
     """The file of the model at `path`; if it is absent because several files take their places, the new file.
 
     The new file has the hidden names of its companions in `moved`. If a process is about to put the new file in its
@@ -109,13 +109,13 @@ def open_steadily(path: Path) -> File:
     return File.open(path)
 
 
-def read_steadily(path: Path, read: Callable[[File], T]) -> T:
+def read_model_steadily(path: Path, read: Callable[[File], T]) -> T:
     """The result of `read` for the model at `path`; neither the model nor a companion was replaced meanwhile.
 
-    Raises: TensorDataError if a file is replaced again and again; the errors of `open_steadily` and `read`.
+    Raises: TensorDataError if a file is replaced again and again; the errors of `open_model_file` and `read`.
     """
     for seconds in READ_WAITS:
-        file = open_steadily(path)
+        file = open_model_file(path)
         try:
             result = read(file)
         except (FormatError, OSError):

@@ -132,7 +132,7 @@ class Losses:
         return tuple(losses)
 
 
-def in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+def losses_in_order(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """The losses, those that matter first, and the likely before the rare."""
     return tuple(sorted(losses, key=lambda loss: (not loss.matters, SEEN.index(loss.seen))))
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from formats.errors import EncodeError, FormatError, TensorDataError, UnsupportedError
 from formats.tensordata.engine import Result, source_files_of, transfer
-from formats.tensordata.file import ALL_PERMISSIONS, MOVED, File
+from formats.tensordata.file import ALL_PERMISSIONS, TRAFFIC, File
 from formats.tensordata.local.osio import SYSTEM, LocalFile, Located
 from formats.tensordata.local.output import OpenedFile
 
@@ -87,7 +87,7 @@ class Stream(_Path):
         """
         if self._is_terminal and not all(_is_text(piece) for _, piece in _pieces(content)):
             raise UnsupportedError("a terminal cannot show these bytes; send them to a pipe or a file", path=self)
-        MOVED.add(to_send=content.nbytes)
+        TRAFFIC.add(to_send=content.nbytes)
         with self._opened("wb") as stream:
             for offset, piece in _pieces(content):
                 self._write(stream, piece, offset, content.nbytes)
@@ -102,7 +102,7 @@ class Stream(_Path):
                 if count is None and isinstance(stream, io.RawIOBase):
                     raise BlockingIOError(errno.EAGAIN, "the stream does not wait for its reader", str(self))
                 count = len(rest) if count is None else count
-                MOVED.add(sent=count)
+                TRAFFIC.add(sent=count)
                 rest = rest[count:]
         except BrokenPipeError:
             sent_bytes = offset + len(piece) - len(rest)
@@ -205,7 +205,7 @@ def of_object(stream: Any) -> Stream:
     return Stream(name if isinstance(name, str) and name and "\0" not in name else "<stream>", stream)
 
 
-def send(plan: WritePlan, options: EngineOptions) -> Result:
+def send_to_stream(plan: WritePlan, options: EngineOptions) -> Result:
     """Write the only file of the plan to its stream, once it is complete; a `dry_run` writes nothing.
 
     Raises: EncodeError if the plan has several files; what the engine and the stream raise.
@@ -256,7 +256,7 @@ def _copied(stream: Any, path: Stream) -> File:
             with Located(Path(tempfile.gettempdir())):
                 copy.write(piece)
                 copy.flush()
-            MOVED.add(received=len(piece))
+            TRAFFIC.add(received=len(piece))
         return StreamedFile(path, os.dup(copy.fileno()), is_copy=True)
 
 

@@ -23,7 +23,7 @@ JOIN_BYTES = 256 << 10  # sources below this size go through a buffer with their
 WHOLE_COPIES = 3  # the copies in memory for a transform of a whole source: input, output, and the copy that is written
 
 
-class Target(Protocol):
+class WriteTarget(Protocol):
     """Where bytes are written; offsets are in bytes from its start."""
 
     def pwrite(self, offset: int, data: memoryview, /) -> None:
@@ -36,7 +36,7 @@ class Target(Protocol):
 class Piece(NamedTuple):
     """A range of a source for a place in a target, or only for a digest."""
 
-    target: Target | None
+    target: WriteTarget | None
     file_offset: int
     nbytes: int
     source: Source
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
         return self.file_offset + self.nbytes
 
 
-class Task(NamedTuple):
+class WorkerTask(NamedTuple):
     """The work of one worker in sequence: runs of neighbouring pieces, which need some memory, one run at a time."""
 
     runs: list[list[Piece]]
@@ -59,14 +59,14 @@ class Task(NamedTuple):
 
 
 def tasks_of(
-    plan: WritePlan, targets: Sequence[Target], digesters: Mapping[str, Digester], chunk_bytes: int
-) -> Iterator[Task]:
+    plan: WritePlan, targets: Sequence[WriteTarget], digesters: Mapping[str, Digester], chunk_bytes: int
+) -> Iterator[WorkerTask]:
     """Everything to do: one task for each run, or for each write whose digest must be computed in order.
 
     Sources that are only digested come first, because one thread is busy with them for a long time.
     """
 
-    def is_ordered(place: tuple[Target | None, PlacedWrite]) -> bool:
+    def is_ordered(place: tuple[WriteTarget | None, PlacedWrite]) -> bool:
         digest = place[1].digest
         return digest is not None and digesters[digest.key].in_order
 
@@ -74,14 +74,14 @@ def tasks_of(
         pieces = (_cut(target, write, digesters, chunk_bytes) for target, write in places)
         if not ordered:
             for run in _runs(chain.from_iterable(pieces), chunk_bytes):
-                yield Task([run], _memory_bytes(run))
+                yield WorkerTask([run], _memory_bytes(run))
             continue
         for in_order in pieces:
             if runs := [[piece] for piece in in_order]:
-                yield Task(runs, max(map(_memory_bytes, runs)))
+                yield WorkerTask(runs, max(map(_memory_bytes, runs)))
 
 
-def _placed(plan: WritePlan, targets: Sequence[Target]) -> Iterator[tuple[Target | None, PlacedWrite]]:
+def _placed(plan: WritePlan, targets: Sequence[WriteTarget]) -> Iterator[tuple[WriteTarget | None, PlacedWrite]]:
     """Every write with its target in the order of places, after the sources that are only digested."""
     for digest, source in plan.digests:
         yield None, PlacedWrite(0, source, digest, digest.key)
@@ -91,7 +91,7 @@ def _placed(plan: WritePlan, targets: Sequence[Target]) -> Iterator[tuple[Target
 
 
 def _cut(
-    target: Target | None, write: PlacedWrite, digesters: Mapping[str, Digester], chunk_bytes: int
+    target: WriteTarget | None, write: PlacedWrite, digesters: Mapping[str, Digester], chunk_bytes: int
 ) -> Iterator[Piece]:
     """A write as pieces of at most a chunk, if its source can be cut."""
     offset = write.file_offset
@@ -121,7 +121,7 @@ def _runs(pieces: Iterable[Piece], chunk_bytes: int) -> Iterator[list[Piece]]:
     """The pieces in runs: small sources that are neighbours in one target, up to a chunk, and all others alone."""
     run: list[Piece] = []
     start = end = 0
-    open_target: Target | None = None  # of the run, while it accepts more pieces
+    open_target: WriteTarget | None = None  # of the run, while it accepts more pieces
     for piece in pieces:
         small_target = piece.target if piece.nbytes == piece.source.nbytes < JOIN_BYTES else None
         offset = piece.file_offset
@@ -145,7 +145,7 @@ def _memory_bytes(run: list[Piece]) -> int:
     return run[-1].end - run[0].file_offset + (WHOLE_COPIES - 1) * whole
 
 
-def carry_out(run: list[Piece], scratch: memoryview) -> None:
+def write_run(run: list[Piece], scratch: memoryview) -> None:
     """Write the bytes of a run to their places, and digest them."""
     if len(run) == 1:
         piece = run[0]

@@ -56,7 +56,7 @@ def model_of(model: Any) -> Model:
         return model
     from formats.bridges import from_others
 
-    return from_others.model_of(model)
+    return from_others.model_of_object(model)
 
 
 def buffer_of(data: Any) -> memoryview:
@@ -103,7 +103,7 @@ def path_of(path: Any) -> Path:
     if isinstance(path, str) and ("://" in path or "::" in path):
         from formats.tensordata.remote import address
 
-        return address.parse(path) if address.is_address_text(path) else Path(path)
+        return address.parse_address(path) if address.has_scheme(path) else Path(path)
     if is_address(path):  # an address that was parsed, or an object of universal-pathlib
         from formats.tensordata.remote import address
 

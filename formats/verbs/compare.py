@@ -514,10 +514,10 @@ def _compare_sources(first: Source, second: Source, row: DataType, elements: int
 
 def _numbers(words: Array, row: DataType) -> Array:
     """The elements of a block as numbers that numpy can subtract."""
-    from formats.tensordata.sources.transform import unpack
+    from formats.tensordata.sources.transform import unpacked_elements
 
     if row.bits < 8:
-        words = unpack(words.data, row.bits, len(words) * 8 // row.bits)
+        words = unpacked_elements(words.data, row.bits, len(words) * 8 // row.bits)
     return _float32s(row.number).take(words) if row.bits <= 16 else words.view(dtypes.numpy_dtype(row.number))
 
 

@@ -19,7 +19,7 @@ from formats.editing.options import EditResult
 from formats.errors import EncodeError
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.file import or_stream, with_storage
-from formats.tensordata.plan import in_order
+from formats.tensordata.plan import losses_in_order
 from formats.verbs.arguments import model_of, path_of
 from formats.verbs.choices import ConversionOptions, choose, in_one_file, taken
 from formats.verbs.report import ConversionReport, written_files
@@ -210,7 +210,7 @@ def _write(
         target_format=target.name,
         files=written_files(plan.files),
         seconds=perf_counter() - started,
-        losses=in_order(plan.losses),
+        losses=losses_in_order(plan.losses),
         changes=planned.changes,
         dry_run=chosen.engine.dry_run,
         settings=plan.settings,

@@ -23,7 +23,7 @@ from formats.onnxzip.options import ArchiveOptions
 from formats.options import make_each_options, make_own_options
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
-from formats.tensordata.plan import WritePlan, in_order
+from formats.tensordata.plan import WritePlan, losses_in_order
 from formats.verbs.arguments import local_path_of, path_of
 from formats.verbs.choices import (
     ConversionOptions,
@@ -118,11 +118,11 @@ def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> Conversi
             result += more
         model, more = in_versions(model, versions)
         result += more
-        losses = in_order((*cautions, *result.losses))
+        losses = losses_in_order((*cautions, *result.losses))
         if conversion.strict:
             check_losses(losses, conversion.allow)
         if not engine.dry_run:
-            update = editing.update(model, path, ArchiveOptions(), engine, reading.model)
+            update = editing.update_archive(model, path, ArchiveOptions(), engine, reading.model)
             written = f"{in_units(update.written_bytes)} of the archive were written again"
             result += EditResult((Edit("in_place", written),), update.losses)
     return ConversionReport(
@@ -132,7 +132,7 @@ def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> Conversi
         target_format=opened.codec.name,
         files=(WrittenFile(path, path.stat().st_size),),
         seconds=perf_counter() - started,
-        losses=in_order((*cautions, *result.losses)),
+        losses=losses_in_order((*cautions, *result.losses)),
         edits=result.edits,
         source_files=(path,),
         dry_run=engine.dry_run,

@@ -21,10 +21,10 @@ from formats.onnxzip import CODEC
 from formats.onnxzip.names import FILES_PREFIX, MODEL_NAME, MODEL_PREFIX, broken_by_name, broken_by_names
 from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import make_each_options, option, settle, size, text
-from formats.tensordata.engine import EngineOptions, execute, part_of
+from formats.tensordata.engine import EngineOptions, execute, partial_progress
 from formats.tensordata.file import File
-from formats.tensordata.local.directory import made_folders, move
-from formats.tensordata.plan import WritePlan, in_order
+from formats.tensordata.local.directory import made_folders, move_file
+from formats.tensordata.plan import WritePlan, losses_in_order
 from formats.verbs.arguments import local_path_of
 from formats.verbs.report import fields_as_json, losses_of_model, verdict_of_models
 from formats.verbs.steps.opening import (
@@ -192,7 +192,7 @@ def pack(
     allowed = (model.permissions(encrypts=False) for model in opened.values())
     plan = plan._replace(permissions=common_permissions(allowed))
     execute(plan, engine)
-    losses = in_order(plan.losses)
+    losses = losses_in_order(plan.losses)
     translates = any(is_translated(model.model, CODEC) for model in opened.values())
     return Packed(
         path=path,
@@ -324,7 +324,7 @@ def unpack(
             nbytes = _write_files(files, source, Path(new) / "new", progress)
             for name, _ in files:  # the graphs last
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
-                move(Path(new) / "new" / name, target / name)
+                move_file(Path(new) / "new" / name, target / name)
     else:
         nbytes = _write_files(files, source, target, progress)
     return Unpacked(
@@ -374,7 +374,9 @@ def _write_files(
                     some = folders_of[place][first : first + OPEN_AT_ONCE]
                     payloads = ((name, source.slice(entry.payload_offset, entry.nbytes)) for name, entry in some)
                     plan = WritePlan(tuple(whole_file(place / name, payload) for name, payload in payloads))
-                    execute(plan, EngineOptions(progress=progress and part_of(progress, written_bytes, nbytes)))
+                    execute(
+                        plan, EngineOptions(progress=progress and partial_progress(progress, written_bytes, nbytes))
+                    )
                     written += ((place, name) for name, _ in some)
                     written_bytes += plan.nbytes
         except BaseException:

@@ -66,7 +66,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     places += [kept for kept in map(backup_of, places) if os.path.lexists(hidden_path(kept, "lock"))]
     for place in dict.fromkeys(path for name in places for path in (owner_of(name) or name, name)):
         try:
-            repaired = publication.repair(place)
+            repaired = publication.repair_interrupted(place)
         except HiddenFileError as error:
             unused.append(error)
             continue
@@ -76,7 +76,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         from formats.onnxzip import editing
 
         try:
-            put_back = editing.repair(model)
+            put_back = editing.repair_archive(model)
         except HiddenFileError:
             if editing.may_be_archive(model):
                 raise

@@ -25,8 +25,8 @@ from formats.onnxpb.options import SAFETENSORS, OnnxOptions
 from formats.options import MOST_ALIGNED_BYTES, OptionKind, make_each_options, option, settle, size
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
-from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, in_order
-from formats.tensordata.sources.source import FileSpan, place_of
+from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, losses_in_order
+from formats.tensordata.sources.source import FileSpan, storage_key
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.report import (
@@ -256,7 +256,7 @@ def share(
         seconds=perf_counter() - started,
         files=written_files(plan.files),
         verdict=verdict_of_models(plan.losses, is_translated=translates),
-        losses=in_order(plan.losses),
+        losses=losses_in_order(plan.losses),
         dry_run=engine.dry_run,
         backups=replaced.backups,
         removed=replaced.removed,
@@ -371,7 +371,7 @@ def _place(source: Source) -> tuple[object, ...]:
     """The place of the bytes: equal for two models that already use the same data file."""
     if isinstance(source, FileSpan):
         return os.path.realpath(source.file.path), source.file_offset, source.nbytes
-    return place_of(source)
+    return storage_key(source)
 
 
 def _locations(

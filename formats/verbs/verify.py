@@ -21,7 +21,7 @@ from formats.onnxpb.newer_parts import newer_parts
 from formats.options import make_options
 from formats.tensordata.file import AbsentFile, File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
-from formats.tensordata.sources.source import FileSpan, Transformed, place_of
+from formats.tensordata.sources.source import FileSpan, Transformed, storage_key
 from formats.verbs.arguments import path_of
 from formats.verbs.inspect import missing_files, span_of, tolerant
 from formats.verbs.report import fields_as_json
@@ -378,7 +378,7 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
     keys: dict[tuple[object, ...], str] = {}
     digests: list[tuple[Digest, Source]] = []
     for _, algorithm, _, source in checksums:
-        place = algorithm, *place_of(source)
+        place = algorithm, *storage_key(source)
         if place not in keys:
             keys[place] = str(len(keys))
             digests.append((Digest(keys[place], algorithm), source))
@@ -388,7 +388,7 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
         return [_of_error("V105", error)], 0
     failures = []
     for where, algorithm, expected, source in checksums:
-        actual = sums[keys[(algorithm, *place_of(source))]].hex()
+        actual = sums[keys[(algorithm, *storage_key(source))]].hex()
         if actual != expected:
             detail = f"the {algorithm} of its {source.nbytes:,} bytes is {actual}, not {expected:.80}"
             failures.append(finding_of("V105", where, detail))

@@ -24,6 +24,7 @@ from formats.errors import EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
 from formats.onnx_compat.protos import classes as skin
+from formats.onnxpb.wire import encoder
 from formats.tensordata.sources.source import Literal
 from tests.corpus import backend_files
 
@@ -79,7 +80,7 @@ def test_a_message_above_the_limit_goes_by_its_fields(monkeypatch: pytest.Monkey
     given.metadata_props.add(key="k", value="v")
     given.graph.node[0].doc_string = "text"
     for limit in (40, 1000, 4000, 6000):
-        monkeypatch.setattr(to_others, "PROTOBUF_LIMIT_BYTES", limit)
+        monkeypatch.setattr(encoder, "PROTOBUF_LIMIT_BYTES", limit)
         monkeypatch.setattr(from_others, "PROTOBUF_LIMIT_BYTES", limit)
         model = from_others.from_onnx(given)
         assert formats.dumps(model, "onnx") == given.SerializeToString()
@@ -423,7 +424,7 @@ def test_what_is_no_path_is_told(given: Any, tmp_path: Path) -> None:
 
 def test_a_model_too_large_without_its_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that onnxruntime could not read is refused with the reason."""
-    monkeypatch.setattr(to_others, "PROTOBUF_LIMIT_BYTES", 100)
+    monkeypatch.setattr(encoder, "PROTOBUF_LIMIT_BYTES", 100)
     with pytest.raises(EncodeError, match="without its initialisers"):
         to_others.onnxruntime_session(from_others.from_onnx(onnx.ModelProto(doc_string="x" * 100)))
 

@@ -99,7 +99,7 @@ def _slow_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_bar, "PROGRESS_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(progress_bar, "WATCH_SECONDS", 0.01)
     monkeypatch.setattr(engine, "REPORT_SECONDS", 0.01)
-    monkeypatch.setattr(engine, "carry_out", slowly(tasks.carry_out))
+    monkeypatch.setattr(engine, "write_run", slowly(tasks.write_run))
     monkeypatch.setattr(compare, "compare_elements", slowly(compare.compare_elements), raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")

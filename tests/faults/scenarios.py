@@ -103,9 +103,9 @@ def killed(work: Callable[[Path], object], moves: int) -> Callable[[Path], objec
         def end(*arguments: Any) -> None:
             raise Killed
 
-        real = publication.move
+        real = publication.move_file
         with suppress(Killed), ExitStack() as patches:
-            patches.enter_context(patch.object(publication, "move", move))
+            patches.enter_context(patch.object(publication, "move_file", move))
             patches.enter_context(patch.object(publication, "_give_up", lambda steps, lock: lock.keep()))
             patches.enter_context(patch.object(tail_replacement, "transfer", end))
             patches.enter_context(patch.object(tail_replacement, "_restore", end))

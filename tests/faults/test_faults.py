@@ -213,7 +213,7 @@ def test_a_kill_while_the_next_process_works(
         folder.mkdir()
         killed(write("m.onnx", 2, "new", overwrite=True, **SPLIT), moves)(folder)
         monkeypatch.setattr(engine, "finish_interrupted", lambda *arguments, **settings: None)  # it was too early
-        with killing(calls, "move", "unlink", "link") as left:
+        with killing(calls, "move_file", "unlink", "make_link") as left:
             formats.save(model("third", 3), folder / "m.onnx", overwrite=True, **options)
         monkeypatch.undo()
         formats.repair(folder / "m.onnx")
@@ -240,7 +240,7 @@ def killing(calls: int, *names: str) -> Iterator[list[int]]:
         return call
 
     with suppress(Killed), ExitStack() as patches:
-        for name in names or ("move",):
+        for name in names or ("move_file",):
             patches.enter_context(patch.object(publication, name, counted(getattr(publication, name))))
         patches.enter_context(patch.object(publication, "_give_up", lambda steps, lock: lock.keep()))
         patches.enter_context(patch.object(lock, "_is_removed", lambda path: True))  # a killed process leaves the file

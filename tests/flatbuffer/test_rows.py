@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from formats.flatbuffer.rows import Schema, Words, read_schema
+from formats.flatbuffer.rows import RefusalWords, Schema, read_schema
 
 TEXT = """
 /// A comment.
@@ -35,7 +35,7 @@ file_identifier "TREE";
 
 def schema_of(text: str) -> Schema:
     """Return the schema with this text."""
-    return read_schema(text, Words("", "", "", "", ""))
+    return read_schema(text, RefusalWords("", "", "", "", ""))
 
 
 def test_everything_becomes_a_row() -> None:

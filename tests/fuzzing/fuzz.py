@@ -347,7 +347,7 @@ def tables(version: int) -> list[tuple[fbs.Table, bytes]]:
 
 def _with_bytes(value: Any, buffer: bytes) -> Any:
     """Return what was read from a buffer, with the elements of the constants included."""
-    if isinstance(value, fbs.Span):
+    if isinstance(value, fbs.ConstantSpan):
         return buffer[value.offset :][: value.nbytes]
     if isinstance(value, dict):
         return {name: _with_bytes(held, buffer) for name, held in value.items()}
@@ -379,7 +379,7 @@ def new_ort(rng: random.Random) -> bytes:
     table = rng.choice(ort_tables())
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         table = changed_value(rng, table)
-    segments = builder.build(table, ort_buffers.SCHEMA)
+    segments = builder.build_buffer(table, ort_buffers.SCHEMA)
     return b"".join(bytes(segment) for segment in segments if isinstance(segment, (bytes, bytearray)))
 
 

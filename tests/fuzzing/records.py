@@ -27,7 +27,7 @@ from formats import Graph, Model, Node, OperatorSetId, onnxzip
 from formats.errors import FormatError
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.replacing import tail_replacement
-from formats.tensordata.replacing.journal import Journal, Move, Old, journal_path, sample_of
+from formats.tensordata.replacing.journal import Journal, NewFile, OldFile, journal_path, sample_of
 from formats.tensordata.replacing.lock import ModelLock
 
 PRECIOUS = b"nobody may change this"
@@ -103,9 +103,9 @@ def journals() -> list[bytes]:
     moves = []
     for number, name in enumerate(("m.onnx.data", "m.onnx")):
         new, status = HIDDEN.format(DIGITS[number]), (folder / name).stat()
-        old = Old(HIDDEN.format(DIGITS[2 + number]), status.st_size, status.st_mtime_ns, sample_of(folder / name))
+        old = OldFile(HIDDEN.format(DIGITS[2 + number]), status.st_size, status.st_mtime_ns, sample_of(folder / name))
         digest = hashlib.sha256(files[new]).hexdigest()
-        moves.append(Move(name, new, len(files[new]), 0, 0, None, digest, old))
+        moves.append(NewFile(name, new, len(files[new]), 0, 0, None, digest, old))
     without = tuple(move._replace(old=None) for move in moves)
     return [Journal(tuple(moves), "boot").encode(), Journal(without, "boot").encode(), Journal(without, "", 2).encode()]
 

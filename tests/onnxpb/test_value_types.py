@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, parser
 import formats
 from formats.ir import walk
 from formats.ir.model import Graph, Model
-from formats.onnxpb.value_types import inferred, type_text, value_types
+from formats.onnxpb.value_types import inferred, operator_type_text, value_types
 
 FLOAT = TensorProto.FLOAT
 HEAD = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "com.microsoft" : 1]>\n'
@@ -25,9 +25,9 @@ def text_model(text: str) -> Model:
 def known(graph: Graph) -> dict[str, str]:
     """Return the types of the values of a graph that it states."""
     return {
-        each.name or "": type_text(each.type)
+        each.name or "": operator_type_text(each.type)
         for each in (*graph.input, *graph.value_info, *graph.output)
-        if type_text(each.type)
+        if operator_type_text(each.type)
     }
 
 
@@ -130,7 +130,7 @@ def test_a_type_is_written_as_in_schemas(proto: onnx.TypeProto, text: str) -> No
     graph = helper.make_graph([], "g", [onnx.ValueInfoProto(name="x", type=proto)], [])
     found = formats.from_onnx(helper.make_model(graph)).graph
     assert found is not None
-    assert text == type_text(found.input[0].type)
+    assert text == operator_type_text(found.input[0].type)
 
 
 @pytest.mark.outer

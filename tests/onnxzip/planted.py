@@ -79,12 +79,12 @@ def main() -> None:
     sys.meta_path.insert(0, Finder())
     sys.path.insert(0, str(ROOT))
     from formats.errors import FormatError
-    from formats.onnxzip.model import check
+    from formats.onnxzip.model import check_archive
     from formats.tensordata.file import File
 
     for line in sys.stdin:
         try:
-            check(File.open(Path(line.rstrip("\n"))).span())
+            check_archive(File.open(Path(line.rstrip("\n"))).span())
         except FormatError as error:
             print(f"refused {error.requirement}")
         except Exception as error:

@@ -436,7 +436,9 @@ def test_interrupted_update_of_a_bundle_is_restored(bundle: Path, monkeypatch: p
     """After a process was killed in an update, the archive is read as the old one, and `repair` restores it."""
     old = bundle.read_bytes()
     found = formats.load(bundle, model="decoder")
-    monkeypatch.setattr(tail_replacement, "remove", lambda path: None)  # so the undo file stays, as if killed before
+    monkeypatch.setattr(
+        tail_replacement, "remove_file", lambda path: None
+    )  # so the undo file stays, as if killed before
     onnxzip.update(found, bundle, name="decoder")
     monkeypatch.undo()
     bundle.write_bytes(bundle.read_bytes()[:-1])

@@ -226,7 +226,7 @@ def test_errors_leave_the_archive_as_it_was(
 STEPS = [
     (tail_replacement, "_save"),
     *((output.ExistingFile, name) for name in ("truncate", "pwrite", "sync")),
-    (tail_replacement, "remove"),
+    (tail_replacement, "remove_file"),
 ]
 LOCKED = (lock.ModelLock, "__enter__"), (lock.ModelLock, "__exit__")
 

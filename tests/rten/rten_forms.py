@@ -15,7 +15,7 @@ TABLES, ENUMS, UNIONS = SCHEMA.tables, SCHEMA.enums, SCHEMA.unions
 
 def build(table: Table, root: str = "Model") -> list[bytes | Source]:
     """Return the segments of the buffer of one of RTen's tables."""
-    return builder.build(table, SCHEMA, root)
+    return builder.build_buffer(table, SCHEMA, root)
 
 
 def read(data: bytes | memoryview, root: str = "Model", base: int = 0) -> Table:

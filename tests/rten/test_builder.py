@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from formats.errors import EncodeError
 from formats.flatbuffer import builder
-from formats.flatbuffer.builder import NAME, Form, FormLayout, FormTable, FormTables, Gap
-from formats.flatbuffer.fbs import Span, Table
+from formats.flatbuffer.builder import NAME, FormLayout, FormTable, FormTables, Gap, TableForm
+from formats.flatbuffer.fbs import ConstantSpan, Table
 from formats.flatbuffer.rows import TableField
 from formats.tensordata.sources.source import Literal, Source
 from tests.rten.rten_forms import ENUMS, TABLES, UNIONS, build, expanded, read
@@ -94,7 +94,7 @@ def as_read(name: str, table: Table, rows: Rows = TABLES) -> Table:
 
 def with_bytes(table: Any, buffer: bytes) -> Any:
     """Return a table that was read, with the elements of its constants instead of their places."""
-    if isinstance(table, Span):
+    if isinstance(table, ConstantSpan):
         return buffer[table.offset : table.offset + table.nbytes]
     if isinstance(table, dict):
         return {name: with_bytes(value, buffer) for name, value in table.items()}
@@ -227,7 +227,7 @@ NUMBERS = st.integers(0, 2**31 - 1)
 
 
 @st.composite
-def forms(draw: st.DrawFn) -> tuple[Form, list[int]]:
+def forms(draw: st.DrawFn) -> tuple[TableForm, list[int]]:
     """Draw a form of nodes, and how many values its gaps have."""
     kind = draw(st.sampled_from(["ValueNode", "ConstantNode", "OperatorNode"]))
     table = draw(tables(kind, depth=3))
@@ -235,7 +235,7 @@ def forms(draw: st.DrawFn) -> tuple[Form, list[int]]:
     for name in [name for name in ("data_offset", "inputs", "outputs") if name in table and draw(st.booleans())]:
         gaps.append(1 if name == "data_offset" else len(table[name]))
         table[name] = Gap(len(gaps) - 1)
-    return Form({**({"name": NAME} if draw(st.booleans()) else {}), "data": (kind, table)}), gaps
+    return TableForm({**({"name": NAME} if draw(st.booleans()) else {}), "data": (kind, table)}), gaps
 
 
 @settings(max_examples=200)
@@ -260,9 +260,9 @@ def like_a_large_graph(count: int) -> Table:
     small = {"shape": (1,), "dtype": "Float32", "data": ("FloatData", {"data": Gap(0)})}
     large = {"shape": (), "dtype": "Int8", "data_offset": Gap(0)}  # a number of eight bytes
     kinds = [("ValueNode", {"dtype": "Float"}), ("ConstantNode", small), ("ConstantNode", large)]
-    value, constant, offset = (Form({"name": NAME, "data": kind}) for kind in kinds)
-    unnamed = Form({"data": ("OperatorNode", operator)})
-    named = Form({"name": NAME, **unnamed.table})
+    value, constant, offset = (TableForm({"name": NAME, "data": kind}) for kind in kinds)
+    unnamed = TableForm({"data": ("OperatorNode", operator)})
+    named = TableForm({"name": NAME, **unnamed.table})
     nodes = []
     for index in range(count):
         name = "n" * (index % 9) + "é" * (index % 10 == 1)
@@ -290,10 +290,10 @@ def test_the_official_reader_finds_the_tables_of_forms(monkeypatch: pytest.Monke
 
 def test_graphs_in_tables_of_forms() -> None:
     """A form may contain tables of forms, and they do not fill its gaps."""
-    inner = Form({"name": NAME, "data": ("ValueNode", {})})
+    inner = TableForm({"name": NAME, "data": ("ValueNode", {})})
     branch = {"nodes": FormTables(FormTable(inner, f"inner{index}") for index in range(20))}
     operator = {"type": "If", "attrs": ("IfAttrs", {"then_branch": branch}), "inputs": Gap(0)}
-    outer = Form({"name": NAME, "data": ("OperatorNode", operator)})
+    outer = TableForm({"name": NAME, "data": ("OperatorNode", operator)})
     nodes = FormTables(FormTable(outer, f"node{n}", ((n,),)) for n in range(20))
     model = {"schema_version": 1, "graph": {"nodes": nodes}}
     assert joined(build(model)) == joined(build(expanded(model)))
@@ -305,7 +305,7 @@ def test_graphs_in_tables_of_forms() -> None:
 )
 def test_what_has_no_place_in_tables_of_forms_is_refused(name: str, ids: tuple[int], where: str, message: str) -> None:
     """Wrong values give the same error as in tables that are written value by value, with a layout and without."""
-    form = Form({"name": NAME, "data": ("OperatorNode", {"inputs": Gap(0)})})
+    form = TableForm({"name": NAME, "data": ("OperatorNode", {"inputs": Gap(0)})})
     for count in (0, 1, 30):
         nodes = [FormTable(form, name, (ids,)), *[FormTable(form, "okay", ((1,),))] * count]  # written from the end
         with pytest.raises(EncodeError, match=message) as caught:

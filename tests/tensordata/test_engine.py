@@ -29,7 +29,7 @@ from formats.tensordata.local.output import BLOCK_BYTES
 from formats.tensordata.plan import Align, Digest, FilePlan, LateWrite, PlacedWrite, WritePlan, lay_out
 from formats.tensordata.replacing import publication
 from formats.tensordata.sources.source import Concat, Literal, Source
-from formats.tensordata.sources.transform import Transform, cast, varints
+from formats.tensordata.sources.transform import Transform, casting, varints
 from tests.systems import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def sample(tmp_path: Path) -> Sample:
             Align(64),
             span.slice(1000, 5),
             b"x" * 50,
-            cast("float16", "float32").of(Literal(halves.tobytes())),
+            casting("float16", "float32").of(Literal(halves.tobytes())),
         ]
     )
     small = [segment for index in range(100) for segment in (b"head", span.slice(index * 40, 33))]
@@ -578,7 +578,7 @@ def test_whole_is_transformed_once(tmp_path: Path) -> None:
         return bytes(data)
 
     whole = Transform("whole", 0, 0, apply).of(Literal(bytes(1000)), 1000)
-    execute(one_file(tmp_path / "model", cast("int8", "int32").of(whole)), EngineOptions(chunk_bytes=16))
+    execute(one_file(tmp_path / "model", casting("int8", "int32").of(whole)), EngineOptions(chunk_bytes=16))
     assert calls == [1000]
 
 

@@ -188,7 +188,7 @@ def test_one_file_moves_as_it_is(tmp_path: Path, extension: str) -> None:
 def test_without_two_names_for_a_file_moves_are_copies(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a file cannot have two names, as on another filesystem, its bytes are copied and the old file is removed."""
     expected = weights(split)
-    monkeypatch.setattr(further_name, "link", lambda *_: False)
+    monkeypatch.setattr(further_name, "make_link", lambda *_: False)
     formats.mv(split, split.parent / "b.onnx")
     assert names(split.parent) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
     assert expected == weights(split.parent / "b.onnx")

@@ -124,9 +124,9 @@ def test_neighbours_are_not_decoded(
         (tmp_path / name).write_bytes(data)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(decoder, "decode_in", spy)
-    monkeypatch.setattr(other_graphs, "_known", {})
+    monkeypatch.setattr(other_graphs, "_answered", {})
     for words, times in ROWS[verb]:
-        other_graphs._known.clear()
+        other_graphs._answered.clear()
         _opened = opened = Counter()
         try:
             done = run("formats", verb, *words.split())

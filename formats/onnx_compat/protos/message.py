@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from formats.onnx_compat.protos.values import State
     from formats.onnx_compat.saving import SerializeOptions
     from formats.onnxpb.wire.tables import Tables
-    from formats.tensordata.plan import Segment
     from formats.tensordata.sources.source import Source
 
 M = TypeVar("M", bound="ProtoMessage")
@@ -254,7 +253,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
 
     def ByteSize(self) -> int:
         """The size of the serialised message in bytes."""
-        return sum(len(part) if isinstance(part, bytes) else cast("Source", part).nbytes for part in self._segments())
+        return sum(len(part) if isinstance(part, bytes) else part.nbytes for part in self._segments())
 
     def SerializeToString(self, deterministic: bool | None = None) -> bytes:
         """The serialised message, of any size; the same every time.
@@ -262,7 +261,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
         Raises: EncodeError if it is nested too deeply; TensorDataError or OSError if weights cannot be read.
         """
         segments = self._segments()
-        return b"".join([part if isinstance(part, bytes) else cast("Source", part).view() for part in segments])
+        return b"".join([part if isinstance(part, bytes) else part.view() for part in segments])
 
     SerializePartialToString = SerializeToString
 
@@ -332,7 +331,7 @@ class ProtoMessage(Valued, metaclass=MessageType):
             raise
         return message
 
-    def _segments(self) -> list[Segment]:
+    def _segments(self) -> list[bytes | Source]:
         try:
             return encode(self, table=self._tables[self.DESCRIPTOR.scoped_name])
         except FormatError as error:

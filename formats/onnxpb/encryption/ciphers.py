@@ -34,7 +34,7 @@ GCM_FIRST_COUNTER = 2  # 1 encrypts the tag
 CHACHA_FIRST_COUNTER = 1  # 0 makes the key of the tag
 
 
-class Stream(ABC):
+class CipherStream(ABC):
     """Key bytes that are combined with a text. The same operation encrypts and decrypts."""
 
     __slots__ = ("_header", "_key", "_nonce")
@@ -56,7 +56,7 @@ class Stream(ABC):
         """Whether `tag` is that of a ciphertext in pieces; this reads all of them."""
 
 
-class AesGcm(Stream):
+class AesGcm(CipherStream):
     """AES-256-GCM."""
 
     __slots__ = ()
@@ -116,7 +116,7 @@ def _gcm_stream(key: bytes, nonce: bytes, offset: int) -> CipherContext:
     return stream
 
 
-class ChaCha20Poly1305(Stream):
+class ChaCha20Poly1305(CipherStream):
     """ChaCha20-Poly1305."""
 
     __slots__ = ()

@@ -131,8 +131,8 @@ class ChainedCiphertext(Computed):
         """Encrypt from the piece of `offset` on, or from an earlier one if its block is not known yet."""
         self._check_range(offset, len(buffer))
         with self._lock:
-            known = min(offset // PIECE_BYTES, len(self._previous) - 1)
-            for start in range(known * PIECE_BYTES, offset + len(buffer), PIECE_BYTES):
+            first = min(offset // PIECE_BYTES, len(self._previous) - 1)
+            for start in range(first * PIECE_BYTES, offset + len(buffer), PIECE_BYTES):
                 _copy_overlap(self._piece(start // PIECE_BYTES), start, buffer, offset)
 
     def _piece(self, number: int) -> bytes:

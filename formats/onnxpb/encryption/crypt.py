@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from formats.codecs.contract import ReadOptions
-    from formats.onnxpb.encryption.ciphers import Stream
+    from formats.onnxpb.encryption.ciphers import CipherStream
     from formats.onnxpb.options import CryptOptions
     from formats.tensordata.sources.source import Source
 
@@ -287,9 +287,11 @@ def _is_model(text: Source) -> bool:
     return not text.nbytes or replace(model, unknown_fields=b"") != Model()
 
 
-def _new_stream(variant: Variant, key: bytes, header: bytes) -> Stream:
+def _new_stream(variant: Variant, key: bytes, header: bytes) -> CipherStream:
     ciphers, nonce = _ciphers(), header[-variant.nonce_nbytes :]
-    stream: Stream = ciphers.AesGcm(key, nonce, header) if variant is GCM else ciphers.ChaCha20Poly1305(key, nonce, b"")
+    stream: CipherStream = (
+        ciphers.AesGcm(key, nonce, header) if variant is GCM else ciphers.ChaCha20Poly1305(key, nonce, b"")
+    )
     return stream
 
 

@@ -149,8 +149,9 @@ class DataFiles:
         if absent is None:
             from formats.codecs import foreign
 
-            found = foreign.recognise(file.span())
-            absent = AbsentFile(self.directory / location, found.message if found else "", file.nbytes)
+            other_format = foreign.recognise(file.span())
+            cause = other_format.message if other_format else ""
+            absent = AbsentFile(self.directory / location, cause, file.nbytes)
             self._absent[location] = absent
         span = absent.wanted(offset, max(nbytes, 0))
         if not self._allow_absent:

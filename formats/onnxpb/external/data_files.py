@@ -39,7 +39,7 @@ from formats.tensordata.plan import (
     Segment,
     lay_out,
 )
-from formats.tensordata.sources.source import Concat, Literal, place_of
+from formats.tensordata.sources.source import Concat, Literal, storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -66,7 +66,7 @@ class TensorPlace(NamedTuple):
     nbytes: int
 
 
-class ExternalFile:
+class DataFileLayout:
     """The layout of a data file; `label` is the name of its first tensor, `location` its own, if given.
 
     Places in it are counted in bytes from its `start`.
@@ -116,14 +116,14 @@ class ExternalLayout:
 
     def __init__(self, options: OnnxOptions) -> None:
         self.options = options
-        self.files: list[ExternalFile] = []
+        self.files: list[DataFileLayout] = []
         self.places: dict[int, TensorPlace] = {}
         self._place_of: dict[tuple[object, ...], TensorPlace] = {}
         self._last: dict[str | None, int] = {}  # for each location, and without one, the last file
 
     def add(self, tensor: Tensor, source: Source, location: str | None = None) -> None:
         """Find a place for a tensor, in the file with this location if it is given; equal ranges are stored once."""
-        key = location, *place_of(source)
+        key = location, *storage_key(source)
         place = self._place_of.get(key)
         if place is None:
             place = self._place_of[key] = self._new_place(tensor.name or "tensor", source.nbytes, location)
@@ -139,7 +139,7 @@ class ExternalLayout:
             if location is not None or offset + nbytes <= (self.options.most_nbytes or inf):
                 return TensorPlace(index, offset, nbytes)
         self._last[location] = len(self.files)
-        self.files.append(ExternalFile(label, location))
+        self.files.append(DataFileLayout(label, location))
         return TensorPlace(len(self.files) - 1, 0, nbytes)
 
     def names(self, destination: Path) -> list[str]:

@@ -21,7 +21,7 @@ from formats.ir.storage import entries_of, raw_source, with_raw_data, with_refer
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.data_files import ExternalLayout, MovedTensor, browser_losses, transformers_js_settings
 from formats.onnxpb.wire.decoder import decode_and_look
-from formats.onnxpb.wire.encoder import encode, referring
+from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES, encode, referring
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
 
-PROTOBUF_LIMIT_BYTES = (1 << 31) - 1
 MOST_PACKED = 8  # in a typed field, an int64 of 8 bytes can be a varint of one byte
 STRING = dtypes.BY_NAME["STRING"].number
 SHA1_BYTES = 20
@@ -176,16 +175,18 @@ def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: 
     """The `id` of each small tensor that onnxruntime reads before it opens a data file, so that it stays inside."""
     if options.external_data is False or not movable:
         return set()
-    from formats.onnxruntime.small_constants import (
-        SMALL_BYTES as FROM_BYTES,  # from here on, a constant is no small one
-    )
-    from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
+    from formats.onnxruntime import small_constants
 
-    if options.external_data and options.size_threshold >= FROM_BYTES:
+    if options.external_data and options.size_threshold >= small_constants.SMALL_BYTES:
         return set()
-    small = [(where, tensor) for where, tensor in movable if tensor.data_type != STRING and is_small(tensor)]
-    names = read_at_load(model, {tensor.name or "" for where, tensor in small if not in_attribute(where)})
-    return {id(tensor) for where, tensor in small if in_attribute(where) or tensor.name in names}
+    small = [
+        (tensor, small_constants.in_attribute(where))
+        for where, tensor in movable
+        if tensor.data_type != STRING and small_constants.is_small(tensor)
+    ]
+    initializers = {tensor.name or "" for tensor, in_attribute in small if not in_attribute}
+    names = small_constants.read_at_load(model, initializers)
+    return {id(tensor) for tensor, in_attribute in small if in_attribute or tensor.name in names}
 
 
 def _kept(initializers: Sequence[Tensor], weights: Weights) -> Iterator[Loss]:
@@ -236,7 +237,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
     starts = [file.start for file in data_files.files]
     losses = list(losses)
     nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
-    checksums = [nonce and f"{nonce}{index:0{INDEX_DIGITS}x}" for index in range(len(names))]
+    checksums = [f"{nonce}{index:0{INDEX_DIGITS}x}" if nonce else "" for index in range(len(names))]
     graphs = []
     for model, destination, inside in models:
 

@@ -1,8 +1,8 @@
 """The graphs in a folder, and which of them refer to a file there.
 
 A folder may hold thousands of models that have nothing to do with the file. It is listed once, and what a graph refers
-to is found in its bytes, and known until it changes. In a run of many conversions the list is used for a while, too,
-and there is an index by name: otherwise, each of thousands of models would look at all others.
+to is found in its bytes, and known until it changes. In a run of many conversions the list is used for a while, too:
+otherwise, each of thousands of models would look at all others.
 
 A key and a location are contiguous in a protobuf message, so a graph that does not contain the key refers to no file.
 Weights are not read, and neither is the graph if only the metadata matter. There is a limit on what is searched in one
@@ -29,20 +29,20 @@ from formats.ir.archive_link import ARCHIVE
 from formats.ir.model import Model, StringStringEntry
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.tables import BULK, MESSAGE, PLACE, PLACES, tables
+from formats.onnxpb.wire.tables import MessageRow, SourceRow, tables
 from formats.onnxpb.wire.varints import MAX_FIELD_NUMBER, WireType, decode_prefix, end_of_whole_fields, skip_field
 from formats.tensordata.file import File
 from formats.tensordata.local.osio import FILE_FLAGS
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from formats.onnxpb.wire.tables import MessageTable
 
 EXTENSION = ".onnx"  # other tools also write this format, and a location in it may be any file
 MAX_DECODED_BYTES = 1 << 28  # of all graphs in a folder that have references
-MAX_KNOWN = 1 << 14  # graphs whose references are known
+MAX_ANSWERED = 1 << 14  # graphs whose answers are kept
 LISTING_PART = 0.05  # of the time of a run, for listing its folders again
 KEY = b"location"  # in every reference to another file
 PIECE_BYTES = 1 << 16  # a graph is searched in pieces of this size
@@ -60,7 +60,7 @@ Stamp: TypeAlias = tuple[int, int, int, int]
 Ask: TypeAlias = "Callable[[str, int], References]"  # about a graph, for at most this cost
 
 _run: ContextVar[dict[Path, _Folder] | None] = ContextVar("the folders of a run of many conversions", default=None)
-_known: dict[tuple[str, Ask], tuple[Stamp, References]] = {}  # of graphs that were asked
+_answered: dict[tuple[str, Ask], tuple[Stamp, References]] = {}  # by graphs that this process asked
 
 
 class Naming(NamedTuple):
@@ -104,8 +104,8 @@ class OtherGraphs:
         """
         if not (files and self._folder.graphs):
             return []
-        found = self._folder.naming(self._folder.names_of(files))
-        return [each for each in found if each.path not in self._but]
+        graphs = self._folder.naming(self._folder.names_of(files))
+        return [graph for graph in graphs if graph.path not in self._but]
 
     def linked(self, archive: Path) -> list[Path]:
         """The graphs that may be linked to an archive in the folder."""
@@ -132,15 +132,21 @@ def note_written(paths: Collection[Path]) -> None:
 
 
 class _Folder:
-    """What is in a folder: its graphs, with what changes if they do, links, and the names of folders."""
+    """What is in a folder: its graphs, what they answered, links, and the names of folders.
+
+    A graph is asked when its stamp is new, so asking costs as much as the graphs that changed. Of the answers, only
+    those with a name, or without an answer, are kept: in a folder of plain models there are none to look through. A
+    listing costs as much as the folder is large, so in a run it takes LISTING_PART of the time at most, and what the
+    run writes itself is noted.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.graphs: dict[str, Stamp] = {}  # by name
         self._links: list[str] = []
         self._folders: list[str] = []
-        self._references = _Index()
-        self._archives = _Index()
+        self._changed: dict[Ask, set[str]] = {references_in: set(), archives_in: set()}  # the graphs to ask again
+        self._answers: dict[Ask, dict[str, References]] = {references_in: {}, archives_in: {}}
         self._next_listing = 0.0
 
     def list_again(self) -> None:
@@ -151,7 +157,7 @@ class _Folder:
         started = perf_counter()
         if started < self._next_listing:
             return
-        self.graphs, self._links, self._folders = {}, [], []
+        before, self.graphs, self._links, self._folders = self.graphs, {}, [], []
         try:
             with os.scandir(self.path) as entries:
                 for entry in entries:
@@ -163,8 +169,8 @@ class _Folder:
                         self.graphs[entry.name] = _stamp(entry.stat())
         except (FileNotFoundError, NotADirectoryError):
             return
-        for index in (self._references, self._archives):
-            index.note_changes(self.graphs)
+        names = before.keys() | self.graphs.keys()
+        self._note_changed(name for name in names if before.get(name) != self.graphs.get(name))
         ended = perf_counter()
         self._next_listing = ended + (ended - started) / LISTING_PART
 
@@ -175,8 +181,12 @@ class _Folder:
                 self.graphs[path.name] = _stamp(path.stat())
             except OSError:
                 self.graphs.pop(path.name, None)
-            for index in (self._references, self._archives):
-                index.changed.add(path.name)
+            self._note_changed([path.name])
+
+    def _note_changed(self, names: Iterable[str]) -> None:
+        names = [*names]
+        for changed in self._changed.values():
+            changed.update(names)
 
     def names_of(self, files: Collection[Path]) -> set[str] | None:
         """The names, one of which is in every path to one of the files; `None` if nobody knows them all.
@@ -196,79 +206,50 @@ class _Folder:
     def naming(self, names: set[str] | None) -> list[Naming]:
         """The graphs with one of the names in a reference, or with any reference if `names` is `None`."""
         rest = MAX_DECODED_BYTES
-        for name in self._references.take_changed(self.graphs):
-            found = _asked(references_in, f"{self.path}{os.sep}{name}", self.graphs[name], rest)
-            rest -= found.cost if found.cost <= rest else 0
-            self._references.add(name, self.graphs[name], found)
-        rest = MAX_DECODED_BYTES
-        result = []
-        for name, found in self._references.of(names):
-            is_too_large = found.cost > rest
-            rest -= 0 if is_too_large else found.cost
-            result.append(Naming(self.path / name, is_too_large))
-        return result
+        graphs = []
+        for name, answer in self._with_names(references_in, names):
+            is_too_large = answer.cost > rest
+            rest -= 0 if is_too_large else answer.cost
+            graphs.append(Naming(self.path / name, is_too_large))
+        return graphs
 
     def linked(self, names: set[str] | None) -> list[Path]:
         """The graphs that are linked to an archive with one of the names, or to any if `names` is `None`."""
-        for name in self._archives.take_changed(self.graphs):
-            found = _asked(archives_in, f"{self.path}{os.sep}{name}", self.graphs[name])
-            self._archives.add(name, self.graphs[name], found)
-        return [self.path / name for name, _ in self._archives.of(names)]
+        return [self.path / name for name, _ in self._with_names(archives_in, names)]
 
+    def _with_names(self, ask: Ask, names: set[str] | None) -> list[tuple[str, References]]:
+        """The graphs with one of these names in their answer, or with any if `names` is `None`, or without an answer.
 
-class _Index:
-    """Graphs by the names in them; `changed` are those that must be asked, perhaps again."""
-
-    def __init__(self) -> None:
-        self.changed: set[str] = set()
-        self._found: dict[str, tuple[Stamp, References]] = {}
-        self._by_name: dict[str, set[str]] = {}
-        self._unknown: set[str] = set()
-
-    def note_changes(self, graphs: Mapping[str, Stamp]) -> None:
-        """Compare what is known with the graphs of a new list."""
-        found = self._found
-        self.changed |= {graph for graph, stamp in graphs.items() if graph not in found or found[graph][0] != stamp}
-        self.changed |= found.keys() - graphs.keys()
-
-    def take_changed(self, graphs: Mapping[str, Stamp]) -> list[str]:
-        """The graphs that changed and are still there, in the order of their names; nothing is known of them now."""
-        changed, self.changed = sorted(self.changed), set()
-        for graph in changed:
-            if graph in self._found:
-                for others in self._places(self._found.pop(graph)[1]):
-                    others.discard(graph)
-        return [graph for graph in changed if graph in graphs]
-
-    def add(self, graph: str, stamp: Stamp, references: References) -> None:
-        """Add what a graph refers to."""
-        self._found[graph] = stamp, references
-        for others in self._places(references):
-            others.add(graph)
-
-    def of(self, names: set[str] | None) -> list[tuple[str, References]]:
-        """The graphs with one of the names, or with any if `names` is `None`; and those of which nobody knows."""
-        chosen = self._by_name if names is None else names & self._by_name.keys()
-        graphs = self._unknown.union(*(self._by_name[name] for name in chosen))
-        return [(graph, self._found[graph][1]) for graph in sorted(graphs)]
-
-    def _places(self, references: References) -> list[set[str]]:
-        if references.names is None:
-            return [self._unknown]
-        return [self._by_name.setdefault(name, set()) for name in references.names]
+        Graphs that changed are asked first.
+        """
+        answers, changed = self._answers[ask], self._changed[ask]
+        rest = MAX_DECODED_BYTES
+        for graph in sorted(changed):
+            answers.pop(graph, None)
+            if graph in self.graphs:
+                answer = _asked(ask, f"{self.path}{os.sep}{graph}", self.graphs[graph], rest)
+                rest -= answer.cost if answer.cost <= rest else 0
+                if answer.names != frozenset():
+                    answers[graph] = answer
+        changed.clear()
+        return sorted(
+            (graph, answer)
+            for graph, answer in answers.items()
+            if answer.names is None or names is None or not names.isdisjoint(answer.names)
+        )
 
 
 def _asked(ask: Ask, path: str, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> References:
     """What a graph says, as far as this process has not asked it before."""
-    known = _known.get((path, ask))
-    if known is not None and known[0] == stamp:
-        return known[1]
-    found = ask(path, most)
-    if found.names is not None:
-        if len(_known) >= MAX_KNOWN:
-            _known.clear()
-        _known[path, ask] = stamp, found
-    return found
+    earlier_stamp, earlier_answer = _answered.get((path, ask), (None, NONE))
+    if earlier_stamp == stamp:
+        return earlier_answer
+    answer = ask(path, most)
+    if answer.names is not None:
+        if len(_answered) >= MAX_ANSWERED:
+            _answered.clear()
+        _answered[path, ask] = stamp, answer
+    return answer
 
 
 def _stamp(status: os.stat_result) -> Stamp:
@@ -339,23 +320,23 @@ def archives_in(path: str, _: int) -> References:
     """The names of archives that the metadata of a graph has, usually none; what cannot be read has none."""
     try:
         with _opened(path) as file:
-            found = [
+            properties = [
                 decode(Literal(_read(file, begin, end - begin)), StringStringEntry)
                 for name, begin, end in _fields(file, os.fstat(file.fileno()).st_size)
                 if name == "metadata_props" and end - begin <= HEAD_BYTES  # a name of a file is not longer
             ]
     except (FormatError, OSError, IndexError):
         return NONE
-    return References(frozenset(entry.value or "" for entry in found if entry.key == ARCHIVE), 0)
+    return References(frozenset(entry.value or "" for entry in properties if entry.key == ARCHIVE), 0)
 
 
 def _names_in(data: bytes) -> frozenset[str] | None:
     """The names in all locations of a graph, if all have the usual encoding."""
-    found = [*_LOCATION.finditer(data)]
-    if len(found) != data.count(KEY):
+    matches = [*_LOCATION.finditer(data)]
+    if len(matches) != data.count(KEY):
         return None
     try:
-        return _parts({data[match.end() : match.end() + match[1][0]].decode() for match in found})
+        return _parts({data[match.end() : match.end() + match[1][0]].decode() for match in matches})
     except UnicodeDecodeError:
         return None
 
@@ -465,10 +446,10 @@ class _Search:
             if tag & 7 != WireType.LEN or stop > end:
                 raise WireError("a field is cut off")
             row = table.by_tag.get(tag)
-            if row is not None and row.action in (MESSAGE, BULK):
-                if self.of(inner, stop, row.inner, depth + 1) is not None:
+            if isinstance(row, MessageRow):
+                if self.of(inner, stop, row.table, depth + 1) is not None:
                     return self.nbytes
-            elif row is None or row.action not in (PLACE, PLACES):
+            elif not isinstance(row, SourceRow):
                 self._count(size)
                 if _contains(self.file, inner, stop):
                     return self.nbytes

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from formats.codecs.contract import Region
 from formats.errors import EncodeError
 from formats.ir import dtypes
-from formats.onnxpb.external.data_files import ExternalFile, ExternalLayout, TensorPlace
+from formats.onnxpb.external.data_files import DataFileLayout, ExternalLayout, TensorPlace
 from formats.tensordata.plan import USE, Loss
-from formats.tensordata.sources.source import place_of
+from formats.tensordata.sources.source import storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,7 +88,7 @@ def losses(staying: Iterable[Tensor]) -> Iterator[Loss]:
         yield Loss("kept_in_graph", "", detail, USE)
 
 
-class SafetensorsFile(ExternalFile):
+class SafetensorsFile(DataFileLayout):
     """The layout of a data file as `.safetensors`; places in it are counted from the end of the header."""
 
     def __init__(self, label: str, alignment: int) -> None:
@@ -155,20 +155,21 @@ class SafetensorsLayout(ExternalLayout):
 
     def __init__(self, options: OnnxOptions, moving: list[MovedTensor]) -> None:
         super().__init__(options)
-        wishes = [_text(each.tensor.name or each.where) for each in moving]
+        wishes = [_text(moved.tensor.name or moved.where) for moved in moving]
         taken = {*wishes, METADATA}
-        self._padding = (name for number in count() if (name := f"{PADDING}{number}") not in taken)
+        padding_names = (f"{PADDING}{number}" for number in count())
+        self._padding = (name for name in padding_names if name not in taken)
         self._next_padding = next(self._padding)
         self._kept: dict[tuple[object, ...], tuple[TensorPlace, str]] = {}
         self._current: SafetensorsFile | None = None
         self._most_nbytes = options.most_nbytes or inf
-        for each, name in zip(moving, _distinct(wishes, taken), strict=True):
-            self.places[id(each.tensor)] = self._place(each, name)
+        for moved, name in zip(moving, _distinct(wishes, taken), strict=True):
+            self.places[id(moved.tensor)] = self._place(moved, name)
 
     def _place(self, moving: MovedTensor, name: str) -> TensorPlace:
         """The place of a tensor: that of another one with the same bytes, type and dims, or a new one."""
         tensor, source = moving.tensor, moving.source
-        key = (*place_of(source), tensor.data_type, *tensor.dims)
+        key = (*storage_key(source), tensor.data_type, *tensor.dims)
         if key in self._kept:
             place, kept = self._kept[key]
             file = self.files[place.file]

@@ -23,11 +23,11 @@ from formats.errors import DecodeError, EncodeError, FormatError, LimitError
 from formats.onnxpb.text.textfile import (
     INTEGER_RANGES,
     Limits,
-    build,
     enum_name,
+    fields_in_order,
     locate,
+    message_of_fields,
     present_fields,
-    rows_of,
     shortest,
     to_float,
     wider,
@@ -124,7 +124,7 @@ class _Object(tuple[tuple[str, Any], ...]):
     __slots__ = ()
 
 
-def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
+def parse_json(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that the JSON `text` describes.
 
     Raises: DecodeError with line and column, or the dotted place, if the text is wrong.
@@ -154,7 +154,7 @@ def _refuse(constant: str) -> None:
 def _rows_by_name(message: str) -> dict[str, MessageField]:
     """The rows by both forms of their names."""
     rows = {}
-    for row in rows_of(message):
+    for row in fields_in_order(message):
         first, *others = row.name.split("_")
         rows[first + "".join(word.capitalize() for word in others)] = rows[row.name] = row
     return rows
@@ -183,7 +183,7 @@ class _Parser:
             if row.oneof and inner is not None and oneofs.setdefault(row.oneof, row.name) != row.name:
                 raise DecodeError(f"{row.name} and {oneofs[row.oneof]} exclude each other")
             values[row.name] = [] if inner is None else self.field(row, inner, depth)
-        return build(name, values)
+        return message_of_fields(name, values)
 
     def field(self, row: MessageField, value: Any, depth: int) -> list[Any]:
         """The values of a field."""
@@ -249,7 +249,7 @@ def _parse_float(value: Any, row: MessageField) -> float:
 def _wrong(expected: str, value: Any) -> DecodeError:
     """The error to raise if something else was expected."""
     if isinstance(value, (_Object, list)):
-        found = "an object" if isinstance(value, _Object) else "a list"
+        shown = "an object" if isinstance(value, _Object) else "a list"
     else:
-        found = json.dumps(value)
-    return DecodeError(f"expected {expected}, found {found:.80}")
+        shown = json.dumps(value)
+    return DecodeError(f"expected {expected}, found {shown:.80}")

@@ -49,7 +49,7 @@ CLASSES = {cls.message: cls for cls in MESSAGE_CLASSES}
 
 
 @cache
-def rows_of(message: str) -> tuple[MessageField, ...]:
+def fields_in_order(message: str) -> tuple[MessageField, ...]:
     """The rows of a message in the order of field numbers, in which fields are written."""
     return tuple(sorted(MESSAGES[message]))
 
@@ -67,7 +67,7 @@ def present_fields(message: Any) -> Iterator[tuple[MessageField, Sequence[Any]]]
 
     Raises: WireError if typed data of a tensor are damaged.
     """
-    for row in rows_of(message.message):
+    for row in fields_in_order(message.message):
         value = getattr(message, row.name)
         if isinstance(value, Source):
             value = _read(value, row)
@@ -148,11 +148,11 @@ def _other_nans(source: Source, kind: str) -> int:
 # To messages
 
 
-def build(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
+def message_of_fields(message: str, values: Mapping[str, Sequence[Any]]) -> Any:
     """The message with these fields; a field that is not repeated has one value."""
     in_place = SOURCE_FIELDS[message]
     arguments: dict[str, Any] = {}
-    for row in rows_of(message):
+    for row in fields_in_order(message):
         if found := values.get(row.name):
             if row.name in in_place:
                 arguments[row.name] = Literal(_packed(found, row))
@@ -204,7 +204,7 @@ def locate(error: FormatError, row: MessageField, index: int) -> None:
 def read_model(
     source: Source, path: Path | None, options: ReadOptions, parse: Callable[[str, type[Model], int], Model]
 ) -> Model:
-    """The model that `parse` finds in the text `source`; its external data are searched next to `path`.
+    """The model that its parser finds in the text `source`; its external data are searched next to `path`.
 
     Raises: DecodeError if the text is wrong; ExternalDataError as for `.onnx` files.
     """
@@ -290,4 +290,4 @@ def _unwritten(message: Any, where: str) -> Iterator[Loss]:
 @cache
 def _rows(message: str) -> tuple[MessageField, ...]:
     """The rows of a message whose values may have something that a text does not have."""
-    return tuple(row for row in rows_of(message) if row.kind == "message" or row.kind in NANS)
+    return tuple(row for row in fields_in_order(message) if row.kind == "message" or row.kind in NANS)

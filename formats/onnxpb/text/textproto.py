@@ -18,11 +18,11 @@ from formats.errors import DecodeError, EncodeError, FormatError, LimitError
 from formats.onnxpb.text.textfile import (
     INTEGER_RANGES,
     Limits,
-    build,
     enum_name,
+    fields_in_order,
     locate,
+    message_of_fields,
     present_fields,
-    rows_of,
     shortest,
     to_float,
     wider,
@@ -135,7 +135,7 @@ MAX_DIGITS = 100
 _CLOSING = {"{": "}", "<": ">"}
 
 
-def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
+def parse_text(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
     """The message that `text` describes.
 
     Raises: DecodeError with line and column, and the dotted place, if the text is wrong.
@@ -150,7 +150,7 @@ def parse(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) -> T:
 
 @cache
 def _rows_by_name(message: str) -> dict[str, MessageField]:
-    return {row.name: row for row in rows_of(message)}
+    return {row.name: row for row in fields_in_order(message)}
 
 
 class _Parser:
@@ -186,8 +186,8 @@ class _Parser:
 
     def error(self, expected: str) -> DecodeError:
         """The error to raise if something else was expected at the token."""
-        found = repr(self.token) if self.token else "the end of the text"
-        return self.error_at(self.start, f"expected {expected}, found {found:.80}")
+        shown = repr(self.token) if self.token else "the end of the text"
+        return self.error_at(self.start, f"expected {expected}, found {shown:.80}")
 
     def error_at(self, position: int, problem: str) -> DecodeError:
         """The error to raise for a problem at some position of the text."""
@@ -211,7 +211,7 @@ class _Parser:
                 raise self.error_at(self.start, f"{row.name} and {oneofs[row.oneof]} exclude each other")
             self.field(row, values.setdefault(row.name, []), depth)
         self.advance()
-        return build(name, values)
+        return message_of_fields(name, values)
 
     def field(self, row: MessageField, values: list[Any], depth: int) -> None:
         """Append the values of the field whose name is the token."""

@@ -21,21 +21,13 @@ from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import (
-    BULK,
-    BYTES,
-    CLOSED_ENUM,
-    FIXED_WIDTH,
-    INTEGER,
-    LAST_MESSAGE,
-    LAST_WITH_LENGTH,
-    MESSAGE,
-    PACKED,
-    PLACE,
-    PLACE_ONE,
-    PLACES,
-    PRESENCE,
-    TEXT,
-    VISIT,
+    BytesRow,
+    FixedWidthRow,
+    IntegerRow,
+    MessageRow,
+    PresenceRow,
+    SourceRow,
+    TextRow,
     tables,
 )
 from formats.onnxpb.wire.varints import (
@@ -46,9 +38,9 @@ from formats.onnxpb.wire.varints import (
     end_of_whole_fields,
     signed,
     skip_field,
-    unpack,
+    unpack_numbers,
 )
-from formats.tensordata.sources.source import Literal, Source, joined
+from formats.tensordata.sources.source import Literal, Source, joined_sources
 from formats.tensordata.sources.unpacked import BLOCK_BYTES, unpacked, whole_fields, without_tags
 
 if TYPE_CHECKING:
@@ -78,6 +70,7 @@ _TAG = next(tag for tag, row in tables()["TensorProto"].by_tag.items() if row.na
 _EXTERNAL = [bytes(pair) for pair in ((_TAG, EXTERNAL), (_TAG, EXTERNAL | 0x80), (_TAG | 0x80, 0), (_TAG | 0x80, 0x80))]
 _ANY_EXTERNAL = re.compile(b"|".join(map(re.escape, _EXTERNAL)))
 _new = object.__new__
+_LEN = int(WireType.LEN)
 
 
 class DepthError(LimitError):
@@ -111,19 +104,19 @@ def decode_in(
     """
     values: dict[str, Any] = {}
     with collector_paused():
-        decoder = Decoder(source, max_depth, family, at_once=at_once)
+        decoder = MessageDecoder(source, max_depth, family, at_once=at_once)
         decoder.merge(values, family[name], 0, source.nbytes, 0)
         decoder.join()
         return _made(family[name], values), decoder.may_have_references()
 
 
-class Decoder:
+class MessageDecoder:
     """The source that is decoded, and what was read of it so far.
 
-    `family` has the tables of the messages to make. `at_once` leaves nothing undecoded.
+    `tables` are those of the messages to make. `at_once` leaves nothing undecoded.
 
     If there is `visit`, unknown fields are dropped, and it is called with the fields and the depth of each message that
-    `family` says is visited. These are not kept, so there may be any number of them.
+    the tables say is visited. These are not kept, so there may be any number of them.
 
     While a message is decoded, it is the dict of its fields.
     """
@@ -132,7 +125,7 @@ class Decoder:
         self,
         source: Source,
         max_depth: int,
-        family: Tables,
+        tables: Tables,
         *,
         at_once: bool = False,
         visit: Callable[[dict[str, Any], int], None] | None = None,
@@ -141,20 +134,21 @@ class Decoder:
         is_near = isinstance(source, Literal) or all(file.is_local for file in source.files())
         self.inline_bytes = INLINE_BYTES if is_near else FAR_INLINE_BYTES
         self.max_depth = max_depth
+        self.tables = tables
+        self.tensor, self.attribute = tables["TensorProto"], tables["AttributeProto"]
         self.at_once = at_once
         self.visit = visit
         self.visited: set[bytes] = set()  # attributes with nothing to visit: most nodes have the same ones
         self.messages = 0
         self.max_messages = inf if visit else MAX_MESSAGES
         self.has_references = False  # of what was decoded
-        self.left: list[FieldsInSource] = []  # what was not
-        self.tables = family
-        self.tensor, self.attribute = self.tables["TensorProto"], self.tables["AttributeProto"]
+        self.undecoded_lists: list[FieldsInSource] = []
+        # Of fields that come in many parts: the fields of the message, and the parts.
         self.parts: dict[tuple[int, str], tuple[dict[str, Any], list[Any]]] = {}
 
     def may_have_references(self) -> bool:
-        """Whether some tensor in what was decoded or left may have external data."""
-        return self.has_references or any(fields.has_references for fields in self.left)
+        """Whether some tensor may have external data, also in what is undecoded."""
+        return self.has_references or any(fields.has_references for fields in self.undecoded_lists)
 
     def excess(self, depth: int) -> LimitError:
         """The error to raise if there are too many messages, or one is too deep."""
@@ -173,28 +167,48 @@ class Decoder:
         else:
             self.large(values, table, start, end, depth)
 
-    def add(self, values: dict[str, Any], name: str, parts: list[Any]) -> None:
-        """Add to the existing bytes of a field; `join` joins all parts, once, however many there are."""
-        _, present = self.parts.setdefault((id(values), name), (values, [values[name]]))
-        present += parts
+    # Setting fields
+
+    def set(self, values: dict[str, Any], row: FieldRow, value: Any) -> None:
+        """Set a field, or append to a repeated one."""
+        if row.repeated:
+            values.setdefault(row.name, []).append(value)
+        else:
+            values[row.name] = value
+            for sibling in row.siblings:
+                values.pop(sibling, None)
+
+    def add(self, values: dict[str, Any], name: str, part: Any) -> None:
+        """Add to the bytes of a field; `join` joins all parts, once, however many there are."""
+        if name not in values:
+            values[name] = part
+        else:
+            _, parts = self.parts.setdefault((id(values), name), (values, [values[name]]))
+            parts.append(part)
 
     def join(self) -> None:
         """Join the fields that came in parts."""
         for (_, name), (values, parts) in self.parts.items():
-            values[name] = joined(parts) if isinstance(parts[0], Source) else b"".join(parts)
+            values[name] = joined_sources(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
-    def place(self, values: dict[str, Any], row: FieldRow, parts: list[Source]) -> None:
-        """Set a field whose bytes stay in the source, or append to a repeated one, which may come in parts.
+    def set_source(self, values: dict[str, Any], row: SourceRow, part: Source) -> None:
+        """Set a field whose bytes stay in the source, or add to a repeated one.
 
         Raises: WireError.
         """
-        if row.inner and (wrong := [part.nbytes for part in parts if part.nbytes % row.inner]):
-            # Not the sizes of the others, which depend on how many elements were left together.
-            raise WireError(f"{wrong[0]} bytes are not a whole number of {row.inner}-byte elements")
-        if row.repeated and row.name in values:
-            self.add(values, row.name, parts)
+        if row.width and part.nbytes % row.width:
+            raise WireError(f"{part.nbytes} bytes are not a whole number of {row.width}-byte elements")
+        if row.repeated:
+            self.add(values, row.name, part)
         else:
-            values[row.name] = joined(parts) if parts[1:] else parts[0]
+            values[row.name] = part
+
+    def add_unknown(self, values: dict[str, Any], field: bytes) -> None:
+        """Keep a field that the table does not have."""
+        if self.visit is None:
+            self.add(values, "unknown_fields", field)
+
+    # Ranges that are too large to be read at once
 
     def large(
         self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int, window: bytes = b""
@@ -210,7 +224,7 @@ class Decoder:
         ahead = min(HEAD_BYTES, WINDOW_BYTES) if table is self.tensor else WINDOW_BYTES
         if table is self.attribute:
             window = b""  # in a short window, a long list would look short
-        numbers = {tag: row for tag, row in table.runs.items() if row.action != BYTES}
+        numbers = {tag: row for tag, row in table.runs.items() if not isinstance(row, (MessageRow, BytesRow))}
         while position < end:
             if window and window[0] in numbers:
                 stop = self.numbers_in_source(values, table, window[0], position, end, depth)
@@ -242,42 +256,26 @@ class Decoder:
             row = table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
                 data, stop = self.group(position, end, tag, after_tag)
-                row = None  # an error will name the field
+                row = None  # an error in the field will name it
                 return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
             size, after = decode_prefix(window, after_tag)
             begin, stop = position + after, position + after + size
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-            if self.visit and (row is None or row.action == PRESENCE):
+            if self.visit and (row is None or isinstance(row, PresenceRow)):
                 skip_field(window, after_tag, tag)  # refuses a wrong number, and reads no payload
                 if row:
                     values[row.name] = True
-            elif row and row.action in (MESSAGE, BULK, VISIT):
-                if row.name in values and not row.repeated:
-                    present = _to_merge(values[row.name])
-                    self.large(present, row.inner, begin, stop, depth + 1, window[after:])
-                    if row.inner.finish:
-                        row.inner.finish(present)
-                else:
-                    fields: dict[str, Any] = {}
-                    self.large(fields, row.inner, begin, stop, depth + 1, window[after:])
-                    if self.visit and row.action == VISIT:
-                        self.visit(fields, depth + 1)
-                        return stop
-                    inner = _made(row.inner, fields)
-                    undecoded = self.undecoded(values, table, row, (size, size), depth) if row.action == BULK else None
-                    if undecoded:
-                        undecoded.add_known(position, stop, inner)
-                    else:
-                        _set(values, row, inner)
-            elif row and row.action in (PLACE, PLACES):
+            elif isinstance(row, MessageRow):
+                self.large_message(values, table, row, (position, begin, stop), depth, window[after:])
+            elif isinstance(row, SourceRow):
                 part = self.source.slice(begin, size)
-                if row.action == PLACES and row.inner == 0 and size and part.read(size - 1)[0] >= 0x80:
+                if row.width == 0 and size and part.read(size - 1)[0] >= 0x80:
                     raise TruncatedError(CUT_NUMBER)
-                self.place(values, row, [part])
+                self.set_source(values, row, part)
             else:
+                row = None  # as above
                 data = self.read(position, stop - position)
-                row = None  # likewise
                 self.fields(values, table, data, 0, stop - position, position, depth)
         except IndexError:
             raise TruncatedError("the data ends inside a field", file_offset=position) from None
@@ -285,6 +283,35 @@ class Decoder:
             _locate(error, values, row, position)
             raise
         return stop
+
+    def large_message(
+        self,
+        values: dict[str, Any],
+        table: MessageTable,
+        row: MessageRow,
+        place: tuple[int, int, int],
+        depth: int,
+        window: bytes,
+    ) -> None:
+        """Merge a message that is a field; `place` has the positions of the field, of its payload, and of their end."""
+        position, begin, end = place
+        if row.name in values and not row.repeated:
+            present = _to_merge(values[row.name])
+            self.large(present, row.table, begin, end, depth + 1, window)
+            if row.table.finish:
+                row.table.finish(present)
+            return
+        fields: dict[str, Any] = {}
+        self.large(fields, row.table, begin, end, depth + 1, window)
+        if row.is_visited and self.visit:
+            self.visit(fields, depth + 1)
+            return
+        message = _made(row.table, fields)
+        undecoded = self.undecoded(values, table, row, end - begin, end - begin, depth) if row.is_bulk else None
+        if undecoded:
+            undecoded.add_known(position, end, message)
+        else:
+            self.set(values, row, message)
 
     def read(self, position: int, nbytes: int) -> bytes:
         """The bytes of a field that are needed in memory.
@@ -312,116 +339,106 @@ class Decoder:
             if stop <= nbytes or nbytes == end - position:
                 return data, stop
 
+    # Long lists, which stay undecoded
+
     def undecoded(
-        self, values: dict[str, Any], table: MessageTable, row: FieldRow, sizes: tuple[int, int], depth: int
+        self, values: dict[str, Any], table: MessageTable, row: FieldRow, nbytes: int, largest_nbytes: int, depth: int
     ) -> FieldsInSource | None:
         """The list for elements of a field that stay undecoded; `None` if they do not.
 
-        `sizes` are the size of all elements and that of the largest one, in bytes.
+        `nbytes` is the size of all elements that are there now, `largest_nbytes` that of the largest one.
         """
         if self.at_once:
             return None
         lists: dict[str, FieldsInSource] = values.get("undecoded", {})
-        moved = row.inner is self.tensor and sizes[1] >= MOVED_BYTES
-        if row.name not in lists and row.name not in values and sizes[0] >= BULK_BYTES and not moved:
+        has_large_tensor = isinstance(row, MessageRow) and row.table is self.tensor and largest_nbytes >= MOVED_BYTES
+        if row.name not in lists and row.name not in values and nbytes >= BULK_BYTES and not has_large_tensor:
             fields = FieldsInSource(self, table, row.name, depth)
             lists = values["undecoded"] = {**lists, row.name: fields}
-            self.left.append(fields)
+            self.undecoded_lists.append(fields)
         return lists.get(row.name)
 
-    def leave(
-        self,
-        values: dict[str, Any],
-        table: MessageTable,
-        row: FieldRow,
-        data: bytes,
-        start: int,
-        end: int,
-        place: tuple[int, int],
-    ) -> tuple[int, bool]:
-        """The end of the adjacent elements that begin at `start` of `data`, and whether they stay undecoded.
-
-        `place` is the place of `data` in the source and its depth.
-        """
-        stop, largest = end_of_run(data, start, end)
-        origin, depth = place
-        undecoded = self.undecoded(values, table, row, (stop - start, largest), depth)
-        if undecoded:
-            has_references = self.look_for_references(row, data, start, stop)
-            undecoded.add(origin + start, origin + stop, largest, has_references)
-        return stop, bool(undecoded)
+    def decode_undecoded(self, values: dict[str, Any], name: str) -> None:
+        """Decode a list that stayed undecoded so far, because its next elements do not."""
+        lists = dict(values["undecoded"])
+        values[name] = lists.pop(name).decode()
+        values["undecoded"] = lists
 
     def numbers_in_source(
         self, values: dict[str, Any], table: MessageTable, tag: int, start: int, end: int, depth: int
     ) -> int:
         """The end of the numbers behind tags from `start` of the source on if they stay there; else `start`."""
         row = table.runs[tag]
-        run = unpacked(self.source, start, end, tag, _width(row))
-        if run is None:
+        numbers = unpacked(self.source, start, end, tag, _width(row))
+        if numbers is None:
             return start
-        stop = start + run.source.nbytes
-        if row.action == PLACE_ONE:
-            self.place(values, row, [run])
-        elif undecoded := self.undecoded(values, table, row, (stop - start, 0), depth):
+        stop = start + numbers.source.nbytes
+        if isinstance(row, SourceRow):
+            self.set_source(values, row, numbers)
+        elif undecoded := self.undecoded(values, table, row, stop - start, 0, depth):
             undecoded.add(start, stop, 0, False)
         else:
             return start
         return stop
 
     def run(
-        self, values: dict[str, Any], table: MessageTable, data: bytes, place: tuple[int, int], origin: int, depth: int
-    ) -> int:
-        """The end of the values of a list of an attribute, which stay undecoded or are decoded together.
+        self, values: dict[str, Any], table: MessageTable, data: bytes, start: int, end: int, origin: int, depth: int
+    ) -> tuple[int, int]:
+        """Leave or decode the adjacent elements of a list together, if they are many; `data` starts at `origin`.
 
-        `place` has the start of the first one, and the end of the attribute. The result is the start if the values are
-        few, or the first one is wrong.
+        The results are the position after them, which is `start` if they are few or the first one is wrong, and the
+        position from which on another run may begin.
         """
-        start, end = place
         tag = data[start]
         row = table.runs[tag]
-        if row.action == BYTES:
+        if isinstance(row, (MessageRow, BytesRow)):
+            if self.at_once:
+                return start, end
             try:
-                stop, _ = end_of_run(data, start, end)
+                stop, largest_nbytes = end_of_run(data, start, end)
             except (IndexError, FormatError):  # decoding one by one will find the place
-                return start
-            undecoded = self.undecoded(values, table, row, (stop - start, 0), depth) if stop <= end else None
+                return start, end
+            undecoded = self.undecoded(values, table, row, stop - start, largest_nbytes, depth) if stop <= end else None
             if undecoded is None:
-                return start
-            undecoded.add(origin + start, origin + stop, 0, False)
-            return stop
-        stop = origin + start
-        if not self.at_once:
-            stop = self.numbers_in_source(values, table, tag, origin + start, origin + end, depth)
-        if stop == origin + start and row.name not in values.get("undecoded", ()):
+                return start, stop if isinstance(row, MessageRow) else end
+            if isinstance(row, BytesRow):
+                undecoded.add(origin + start, origin + stop, 0, False)
+            else:
+                has_references = self.look_for_references(row, data, start, stop)
+                undecoded.add(origin + start, origin + stop, largest_nbytes, has_references)
+            return stop, stop
+        stop = start
+        if isinstance(row, SourceRow) or not self.at_once:
+            stop = self.numbers_in_source(values, table, tag, origin + start, origin + end, depth) - origin
+        if stop == start and not isinstance(row, SourceRow) and row.name not in values.get("undecoded", ()):
             numbers, nbytes = _numbers_of_run(data, start, end, row)
             if numbers:
                 values.setdefault(row.name, []).extend(numbers)
             stop += nbytes
-        return stop - origin
+        return stop, stop if stop - start >= RUN_BYTES else end
 
-    def look_for_references(self, row: FieldRow, data: bytes, start: int, stop: int) -> bool | None:
+    def look_for_references(self, row: MessageRow, data: bytes, start: int, stop: int) -> bool | None:
         """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so."""
-        if row.inner.name == "ValueInfoProto":  # in which there are no tensors
+        if row.table.name == "ValueInfoProto":  # in which there are no tensors
             return False
         return None if _ANY_EXTERNAL.search(data, start, stop) else False
+
+    # Fields in memory
 
     def fields(
         self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
     ) -> int:
         """Merge the fields in `data[position:end]` into `values` and return `end`.
 
-        `data` starts at `origin` of the source. This is the inner loop of decoding.
+        `data` starts at `origin` of the source. This is the inner loop of decoding, so the usual texts, numbers and
+        tags are decoded here, not in functions.
         """
         self.messages += 1
         if depth > self.max_depth or self.messages > self.max_messages:
             raise self.excess(depth)
-        by_tag = table.by_tag
+        by_tag, runs = table.by_tag, table.runs
         is_long = end - position >= BULK_BYTES or "undecoded" in values
-        has_runs = is_long  # maybe: a search costs as much as decoding some values
-        runs = table.runs
-        unknown: list[bytes] | None = None
-        places: dict[str, tuple[FieldRow, list[Source]]] | None = None
-        run_end = 0  # the elements of a bulk field up to here are decoded one by one
+        look_from = position  # where the next run of elements of a list may begin
         start, row = position, None
         value: Any
         try:
@@ -434,24 +451,17 @@ class Decoder:
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
-                    if self.visit is None:
-                        unknown = unknown or []
-                        unknown.append(data[start:position])
+                    self.add_unknown(values, data[start:position])
                     continue
-                action, name, repeated, inner, siblings = row
-                if is_long and action != BULK:
-                    if has_runs and tag in runs and data[start] == tag and action != PLACE_ONE:
-                        stop = self.run(values, table, data, (start, end), origin, depth)
-                        has_runs = stop - start >= RUN_BYTES
+                if is_long:
+                    if tag in runs and start >= look_from and data[start] == tag:
+                        stop, look_from = self.run(values, table, data, start, end, origin, depth)
                         if stop > start:
                             position = stop
                             continue
-                    if name in values.get("undecoded", ()):  # its last values are decoded, and so are all
-                        elements = values["undecoded"][name].decode()
-                        left = values["undecoded"].items()
-                        values["undecoded"] = {other: fields for other, fields in left if other != name}
-                        values[name] = elements
-                if action <= LAST_WITH_LENGTH:
+                    if row.name in values.get("undecoded", ()):
+                        self.decode_undecoded(values, row.name)
+                if tag & 7 == _LEN:
                     size = data[position]
                     position += 1
                     if size >= 0x80:
@@ -459,109 +469,107 @@ class Decoder:
                     begin, position = position, position + size
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-                    if action == TEXT:
+                    if type(row) is TextRow:
                         try:
                             value = data[begin:position].decode()
                         except UnicodeDecodeError:
                             value = table.decode_text(data[begin:position])
-                    elif action <= LAST_MESSAGE:
-                        if action == BULK and start >= run_end and not self.at_once:
-                            run_end, left = self.leave(values, table, row, data, start, end, (origin, depth))
-                            if left:
-                                position = run_end
-                                continue
-                        if name in values and not repeated:
-                            present = _to_merge(values[name])
-                            self.fields(present, inner, data, begin, position, origin, depth + 1)
-                            if inner.finish:
-                                inner.finish(present)
+                    elif type(row) is MessageRow:
+                        value = self.message(values, row, data, begin, position, origin, depth + 1)
+                        if value is None:
                             continue
-                        is_attribute = inner is self.attribute and action == VISIT and size <= VISITED_BYTES
-                        if is_attribute and depth < self.max_depth and data[begin:position] in self.visited:
-                            continue
-                        fields: dict[str, Any] = {}
-                        self.fields(fields, inner, data, begin, position, origin, depth + 1)
-                        if action == VISIT:
-                            if fields and self.visit:
-                                self.visit(fields, depth + 1)
-                            elif is_attribute and len(self.visited) < MAX_VISITED:
-                                self.visited.add(data[begin:position])
-                            continue
-                        if inner.finish:
-                            inner.finish(fields)
-                        value = _new(inner.message_class)
-                        set_fields(value, fields)
-                    elif action == BYTES:
+                    elif type(row) is BytesRow:
                         value = data[begin:position]
-                    elif action == PACKED:
-                        values.setdefault(name, []).extend(unpack(data[begin:position], inner))
-                        continue
                     else:
-                        small = size <= self.inline_bytes
-                        value = Literal(data[begin:position]) if small else self.source.slice(origin + begin, size)
-                        if action == PLACES:
-                            if inner == 0 and size and data[position - 1] >= 0x80:
-                                raise TruncatedError(CUT_NUMBER)
-                            places = places or {}
-                            places.setdefault(name, (row, []))[1].append(value)
-                            continue
-                elif action == INTEGER:
+                        self.other_payload(values, row, data, begin, position, origin)
+                        continue
+                elif type(row) is IntegerRow:
                     value = data[position]
                     position += 1
                     if value >= 0x80:
                         value, position = decode_varint(data, position - 1)
-                        value = signed(value, inner)
-                elif action == FIXED_WIDTH:
-                    (value,) = inner.unpack_from(data, position)
-                    position += inner.size
-                elif action == CLOSED_ENUM:
-                    value, position = decode_varint(data, position)
-                    value = signed(value, inner.width)
-                    if value not in inner.numbers:
-                        unknown = unknown or []
-                        unknown.append(data[start:position])
+                        value = signed(value, row.number_type)
+                    if row.enum_numbers is not None and value not in row.enum_numbers:
+                        self.add_unknown(values, data[start:position])
                         continue
-                elif action == PRESENCE:
+                elif type(row) is FixedWidthRow:
+                    (value,) = row.number_type.unpack_from(data, position)
+                    position += row.number_type.size
+                elif type(row) is SourceRow:  # a number that is not packed
+                    begin, position = position, skip_field(data, position, tag)
+                    self.set_source(values, row, Literal(data[begin:position]))
+                    continue
+                else:  # a PresenceRow
                     position = skip_field(data, position, tag)
                     value = True
-                else:
-                    places = places or {}
-                    if has_runs and data[start] == tag:
-                        run = unpacked(self.source, origin + start, origin + end, tag, inner)
-                        if has_runs := run is not None:
-                            places.setdefault(name, (row, []))[1].append(run)
-                            position = start + run.source.nbytes
-                            continue
-                    begin, position = position, skip_field(data, position, tag)
-                    places.setdefault(name, (row, []))[1].append(Literal(data[begin:position]))
-                    continue
-                if repeated:
-                    if name in values:
-                        values[name].append(value)
+                if row.repeated:  # as `set`, without a call for each field
+                    if row.name in values:
+                        values[row.name].append(value)
                     else:
-                        values[name] = [value]
+                        values[row.name] = [value]
                 else:
-                    values[name] = value
-                    for sibling in siblings:
+                    values[row.name] = value
+                    for sibling in row.siblings:
                         values.pop(sibling, None)
             if position > end:
                 raise TruncatedError("the message ends inside a field")
-            if places:
-                for row, sources in places.values():
-                    self.place(values, row, sources)
             if table is self.tensor and values.get("data_location") == EXTERNAL:
                 self.has_references = True
-            if unknown:
-                if "unknown_fields" in values:
-                    self.add(values, "unknown_fields", unknown)
-                else:
-                    values["unknown_fields"] = b"".join(unknown)
         except (IndexError, struct.error):
             raise TruncatedError("the data ends inside a field", file_offset=origin + start) from None
         except FormatError as error:
             _locate(error, values, row, origin + start)
             raise
         return end
+
+    def message(
+        self, values: dict[str, Any], row: MessageRow, data: bytes, begin: int, end: int, origin: int, depth: int
+    ) -> Any:
+        """The message in a field; `None` if it was merged into the one that is there, or visited."""
+        table = row.table
+        if row.is_visited:
+            self.visited_message(table, data, begin, end, origin, depth)
+            return None
+        if row.name in values and not row.repeated:
+            present = _to_merge(values[row.name])
+            self.fields(present, table, data, begin, end, origin, depth)
+            if table.finish:
+                table.finish(present)
+            return None
+        fields: dict[str, Any] = {}
+        self.fields(fields, table, data, begin, end, origin, depth)
+        if table.finish:
+            table.finish(fields)
+        message = _new(table.message_class)
+        set_fields(message, fields)
+        return message
+
+    def visited_message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> None:
+        """Show a message to `visit`, unless it is an attribute that was seen to have nothing in it."""
+        attribute = data[begin:end] if table is self.attribute and end - begin <= VISITED_BYTES else None
+        if attribute in self.visited and depth <= self.max_depth:
+            return
+        fields: dict[str, Any] = {}
+        self.fields(fields, table, data, begin, end, origin, depth)
+        if fields and self.visit:
+            self.visit(fields, depth)
+        elif attribute is not None and len(self.visited) < MAX_VISITED:
+            self.visited.add(attribute)
+
+    def other_payload(
+        self, values: dict[str, Any], row: FieldRow, data: bytes, begin: int, end: int, origin: int
+    ) -> None:
+        """Set a field that can be weights, packed numbers, or one of which only the presence matters."""
+        if isinstance(row, SourceRow):
+            if row.width == 0 and end > begin and data[end - 1] >= 0x80:
+                raise TruncatedError(CUT_NUMBER)
+            is_small = end - begin <= self.inline_bytes
+            part = Literal(data[begin:end]) if is_small else self.source.slice(origin + begin, end - begin)
+            self.set_source(values, row, part)
+        elif isinstance(row, (IntegerRow, FixedWidthRow)):
+            values.setdefault(row.name, []).extend(unpack_numbers(data[begin:end], row.number_type))
+        else:
+            values[row.name] = True
 
 
 def _made(table: MessageTable, values: dict[str, Any]) -> Any:
@@ -584,9 +592,9 @@ def _to_merge(message: Any) -> dict[str, Any]:
 
 def _width(row: FieldRow) -> int:
     """The size in bytes of the numbers in a field; 0 for varints."""
-    if row.action == INTEGER:
-        return 0
-    return row.inner if row.action == PLACE_ONE else row.inner.size  # type: ignore[no-any-return]
+    if isinstance(row, SourceRow):
+        return row.width
+    return row.number_type.size if isinstance(row, FixedWidthRow) else 0
 
 
 def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[list[Any], int]:
@@ -609,16 +617,6 @@ def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[l
     return decode_varints(numbers, numpy.dtype("<i8")).view("<i8").tolist(), nbytes
 
 
-def _set(values: dict[str, Any], row: FieldRow, value: Any) -> None:
-    """Set a field, or append to a repeated one."""
-    if row.repeated:
-        values.setdefault(row.name, []).append(value)
-    else:
-        values[row.name] = value
-        for sibling in row.siblings:
-            values.pop(sibling, None)
-
-
 def _is_large(window: bytes) -> bool:
     """Whether the field at the start of the window is larger than any window."""
     try:
@@ -633,6 +631,6 @@ def _locate(error: FormatError, values: dict[str, Any], row: FieldRow | None, fi
     if error.file_offset is None:
         error.file_offset = file_offset
     if row:
-        is_element = row.repeated and row.action in (MESSAGE, BULK)
+        is_element = row.repeated and isinstance(row, MessageRow)
         step = f"{row.name}[{len(values.get(row.name, ()))}]" if is_element else row.name
         error.where = f"{step}.{error.where}" if error.where else step

@@ -20,25 +20,25 @@ from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, AttributeType, Message, Tensor, values_held
 from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.onnxpb.wire.tables import FIXED_WIDTH, INTEGER, LAST_MESSAGE, TEXT, tables
+from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, TextRow, tables
 from formats.onnxpb.wire.varints import encode_varint
-from formats.tensordata.plan import lay_out
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from formats.onnxpb.wire.tables import MessageTable
-    from formats.tensordata.plan import Segment
+    from formats.onnxpb.wire.varints import IntegerType
 
 
 JOINED_BYTES = 256  # data this small in memory are copied into the message: cheaper than a segment
+PROTOBUF_LIMIT_BYTES = (1 << 31) - 1  # what protobuf's own packages read and write
 MAX_SEGMENTS = 1 << 12  # bytes in more pieces are joined, because each piece takes memory of its own
 
 
 def encode(
     message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None, table: MessageTable | None = None
-) -> list[Segment]:
+) -> list[bytes | Source]:
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
     `replace` is called with every tensor, at any depth, and its result is written instead: a tensor, or the bytes of
@@ -56,8 +56,15 @@ def encode(
 
 def encoded(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> bytes:
     """The bytes of a message and of its weights in memory, which suits a message without large ones."""
-    writes, _ = lay_out(encode(message, replace))
-    return b"".join([write.source.view() for write in writes])
+    return b"".join([part if isinstance(part, bytes) else part.view() for part in encode(message, replace)])
+
+
+def encoded_for_protobuf(message: Any, replace: Callable[[Tensor], Tensor | bytes] | None = None) -> bytes | None:
+    """What `encoded` returns; `None`, before a weight is read, if these are more bytes than protobuf can read."""
+    segments = encode(message, replace)
+    if sum(map(_nbytes, segments)) > PROTOBUF_LIMIT_BYTES:
+        return None
+    return b"".join([part if isinstance(part, bytes) else part.view() for part in segments])
 
 
 @contextmanager
@@ -78,9 +85,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     segments: list[Any] = []
     sources = False
     behind = 0  # the index behind the last segment that may be a source
-    for name, tag, short, action, repeated, inner in table.layout(
-        (*values, *undecoded) if undecoded else tuple(values)
-    ):
+    for row, tag, short in table.layout((*values, *undecoded) if undecoded else tuple(values)):
+        name, repeated = row.name, row.repeated
         if name not in values:
             parts = undecoded[name].segments
             segments += parts
@@ -91,11 +97,11 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             continue
         item = value
         try:
-            if isinstance(value, list) is not repeated and (action == TEXT or not isinstance(value, Source)):
+            if isinstance(value, list) is not repeated and not isinstance(value, Source):
                 raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
-            if action == TEXT:  # most fields
+            if isinstance(row, TextRow):  # most fields
                 for item in value if repeated else (value,):
-                    payload = item.encode() if item.isascii() else inner(item)
+                    payload = item.encode() if item.isascii() else table.encode_text(item)
                     size = len(payload)
                     if size < 0x80:
                         segments += (short[size], payload)
@@ -103,19 +109,16 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                         segments += (tag, encode_varint(size), payload)
                 continue
             for item in value if repeated and not isinstance(value, Source) else (value,):
-                if action == INTEGER:
+                if isinstance(row, IntegerRow):
                     if 0 <= item < 0x80:
                         segments.append(short[item])
                     else:
-                        segments += (tag, _encode_integer(item, inner))
-                elif action <= LAST_MESSAGE:
-                    if not isinstance(item, inner.message_class):
+                        segments += (tag, _encode_integer(item, row.number_type))
+                elif isinstance(row, MessageRow):
+                    if not isinstance(item, row.table.message_class):
                         raise TypeError(item)  # noqa: TRY301 - as above
-                    if replace and isinstance(item, Tensor):
-                        new = replace(item)
-                        parts = [new] if isinstance(new, bytes) else _encode(new, inner, replace)
-                    else:
-                        parts = _encode(item, inner, replace)
+                    new = replace(item) if replace and isinstance(item, Tensor) else item
+                    parts = [new] if isinstance(new, bytes) else _encode(new, row.table, replace)
                     if len(parts) == 1:
                         nbytes = len(parts[0])
                         segments.append(short[nbytes] if nbytes < 0x80 else tag + encode_varint(nbytes))
@@ -126,8 +129,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                     else:
                         segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
                         sources, behind = True, len(segments)
-                elif action == FIXED_WIDTH:
-                    segments += (tag, inner.pack(item))
+                elif isinstance(row, FixedWidthRow):
+                    segments += (tag, row.number_type.pack(item))
                 elif isinstance(item, Source) and not (isinstance(item, Literal) and item.nbytes <= JOINED_BYTES):
                     # With what is in front of it in one piece, a tensor has few segments, which all around it count.
                     before = b"".join((*segments[behind:], tag, encode_varint(item.nbytes)))
@@ -154,7 +157,7 @@ def _step(name: str, value: Any, item: Any) -> str:
     """The step of a dotted place that leads to an item of a field."""
     if item is value:
         return name
-    return f"{name}[{next(index for index, each in enumerate(value) if each is item)}]"
+    return f"{name}[{next(index for index, element in enumerate(value) if element is item)}]"
 
 
 def misfit(name: str, value: Any, item: Any, repeated: bool) -> EncodeError:
@@ -173,9 +176,9 @@ def _nbytes(segment: bytes | Source) -> int:
     return len(segment) if isinstance(segment, bytes) else segment.nbytes
 
 
-def _encode_integer(value: int, width: tuple[int, bool]) -> bytes:
-    bits, signed = width
-    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if signed else (0, 1 << bits)
+def _encode_integer(value: int, integer_type: IntegerType) -> bytes:
+    bits, is_signed = integer_type
+    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if is_signed else (0, 1 << bits)
     if not low <= value < high:
         raise ValueError(value)
     return encode_varint(value)
@@ -311,17 +314,12 @@ def referring(tensor: Tensor, places: Mapping[str, str]) -> Tensor | bytes:
 @cache
 def _external_location() -> bytes:
     """The field that says that the elements of a tensor are elsewhere."""
-    return _encoded(Tensor(data_location=EXTERNAL))
+    return encoded(Tensor(data_location=EXTERNAL))
 
 
 @lru_cache(maxsize=256)  # many tensors of a model are of one shape
 def _head(dims: tuple[int, ...], data_type: int | None) -> bytes:
-    return _encoded(Tensor(dims=list(dims), data_type=data_type))
-
-
-def _encoded(tensor: Tensor) -> bytes:
-    """The fields of a tensor that has no sources."""
-    return b"".join(segment for segment in encode(tensor) if isinstance(segment, bytes))
+    return encoded(Tensor(dims=list(dims), data_type=data_type))
 
 
 @lru_cache(maxsize=256)  # most names and values are short

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from formats.ir.model import Undecoded
-    from formats.onnxpb.wire.decoder import Decoder
+    from formats.onnxpb.wire.decoder import MessageDecoder
     from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
@@ -32,9 +32,8 @@ class FieldsInSource:
     They are those of the field `name` of a message `message` at `depth`.
     """
 
-    def __init__(self, decoder: Decoder, table: MessageTable, name: str, depth: int) -> None:
+    def __init__(self, decoder: MessageDecoder, table: MessageTable, name: str, depth: int) -> None:
         self.source, self.max_depth = decoder.source, decoder.max_depth
-        self._decoder_class = type(decoder)
         self.tables, self.message, self.name, self.depth = decoder.tables, table.name, name, depth  # for copies
         self.ranges: list[tuple[int, int]] = []
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
@@ -108,11 +107,13 @@ class FieldsInSource:
 
     def _decode(self) -> tuple[list[Any], bool]:
         """The elements, and whether some of them hold a tensor with external data."""
+        from formats.onnxpb.wire.decoder import MessageDecoder  # which imports this module
+
         for file in self.source.files():
             file.check_unchanged()
         values: dict[str, Any] = {}
         table = self.tables[self.message]
-        decoder = self._decoder_class(self.source, self.max_depth, self.tables, at_once=True)
+        decoder = MessageDecoder(self.source, self.max_depth, self.tables, at_once=True)
         try:
             with collector_paused():
                 for start, stop in self.ranges:

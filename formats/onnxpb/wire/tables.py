@@ -3,59 +3,109 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.onnxpb.wire.varints import INT64, WireType, encode_varint, make_tag
+from formats.onnxpb.wire.varints import INT64, IntegerType, WireType, encode_varint, make_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from formats.onnxpb.wire.schema import MessageField
 
-# What to do with a field. Text comes first, then messages, then other fields with a length. VISIT is a message that is
-# shown to the `visit` of the decoder and then forgotten; PRESENCE skips a field and notes only that it is there.
-TEXT, MESSAGE, BULK, VISIT = range(4)
-BYTES, PACKED, PLACE, PLACES = range(4, 8)
-INTEGER, FIXED_WIDTH, PLACE_ONE, CLOSED_ENUM, PRESENCE = range(8, 13)
 MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
-LAST_MESSAGE, LAST_WITH_LENGTH = VISIT, PLACES
 
-_INTEGERS = {"int32": (32, True), "int64": INT64, "uint64": (64, False), "enum": (32, True)}
-_FIXED = {"float": (WireType.I32, struct.Struct("<f")), "double": (WireType.I64, struct.Struct("<d"))}
-# Numbers in place that are not packed, and lists of attributes, such as the trees of an ensemble.
-_RUNS = {"TensorProto": (PLACE_ONE,), "AttributeProto": (BYTES, INTEGER, FIXED_WIDTH)}
+_INTEGERS = {
+    "int32": IntegerType(32, True),
+    "int64": INT64,
+    "uint64": IntegerType(64, False),
+    "enum": IntegerType(32, True),
+}
+_FIXED = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
+_WIRE_TYPES = {  # of kinds that are not varints
+    "float": WireType.I32,
+    "double": WireType.I64,
+    "string": WireType.LEN,
+    "bytes": WireType.LEN,
+    "message": WireType.LEN,
+}
 _BULK = ("NodeProto", "ValueInfoProto", "TensorProto")  # a graph has thousands, and many uses of a model read none
 
 
-class FieldRow(NamedTuple):
-    """What to do with the payload of one tag."""
+# What to do with the payload of a tag. A number that is behind a tag for a payload with a length is packed.
 
-    action: int
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """A field that is a payload behind one tag."""
+
     name: str
     repeated: bool
-    inner: Any = None  # of the action: the table of a message, the width of an integer, a struct, what encodes a text
     siblings: tuple[str, ...] = ()  # the other members of the oneof
 
 
-class ClosedEnum(NamedTuple):
-    """The width of a number, and the numbers that a field can have."""
+@dataclass(frozen=True, slots=True)
+class TextRow(FieldRow):
+    """A text."""
 
-    width: tuple[int, bool]
-    numbers: frozenset[int]
+
+@dataclass(frozen=True, slots=True)
+class BytesRow(FieldRow):
+    """Bytes that are never weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow(FieldRow):
+    """Bytes or numbers that can be weights: they stay in the source.
+
+    `width` is that of a number in bytes, 0 for varints; bytes have the width 1.
+    """
+
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerRow(FieldRow):
+    """A varint. A number that a closed enum does not have is an unknown field."""
+
+    number_type: IntegerType
+    enum_numbers: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedWidthRow(FieldRow):
+    """A number with a fixed width."""
+
+    number_type: struct.Struct
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRow(FieldRow):
+    """A message with this table.
+
+    A list of them is left undecoded if it is long and `is_bulk`. One that `is_visited` is shown to the `visit` of the
+    decoder, and then forgotten.
+    """
+
+    table: MessageTable
+    is_bulk: bool = False
+    is_visited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PresenceRow(FieldRow):
+    """A field that is skipped; only that it is there is noted."""
 
 
 class FieldToWrite(NamedTuple):
     """How to write a field."""
 
-    name: str
+    row: FieldRow
     tag: bytes
     short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
-    action: int
-    repeated: bool
-    inner: Any
 
 
 @cache
@@ -83,7 +133,7 @@ class MessageTable:
     def __init__(self, name: str, family: Family) -> None:
         self.message_class = family.classes[name]
         self.name = name
-        self.decode_text = family.decode_text
+        self.decode_text, self.encode_text = family.decode_text, family.encode_text
         self.finish = family.finish(name)
         self.by_tag: dict[int, FieldRow] = {}
         self.runs: dict[int, FieldRow] = {}  # by tags of one byte, lists that can have very many fields in a row
@@ -96,10 +146,7 @@ class MessageTable:
         to_write = self._layouts.get(names)
         if to_write is None:
             fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
-            rows = [self.by_name[name] for name in fields]
-            to_write = [
-                FieldToWrite(row.name, tag, _short(tag), row.action, row.repeated, row.inner) for tag, row in rows
-            ]
+            to_write = [FieldToWrite(row, tag, _short(tag)) for tag, row in map(self.by_name.__getitem__, fields)]
             if len(self._layouts) < MAX_LAYOUTS:
                 self._layouts[names] = to_write
         return to_write
@@ -110,12 +157,12 @@ def decoded_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def encoded_text(text: str) -> bytes:
+def utf8_bytes(text: str) -> bytes:
     """The bytes of a text that is not ASCII; those that are not UTF-8 are in surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
-IR_FAMILY = Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, encoded_text, False, lambda _: None)
+IR_FAMILY = Family({cls.message: cls for cls in MESSAGE_CLASSES}, decoded_text, utf8_bytes, False, lambda _: None)
 
 
 class Tables(dict[str, MessageTable]):
@@ -140,59 +187,49 @@ def tables_of(family: Family) -> Tables:
     """The table of every message of a family, by its name in onnx.proto."""
     all_tables = Tables({name: MessageTable(name, family) for name in family.classes})
     for name, table in all_tables.items():
-        in_place = SOURCE_FIELDS[name]
         for field in MESSAGES[name]:
+            row = _row_of(name, field, all_tables, family)
+            packed_tag = make_tag(field.number, WireType.LEN)
+            tag = make_tag(field.number, _WIRE_TYPES.get(field.kind, WireType.VARINT))
+            table.by_tag[tag] = row
+            if row.repeated:  # a list of numbers may be packed or not
+                table.by_tag[packed_tag] = row
+            if tag < 0x80 and _has_runs(name, row, tag):
+                table.runs[tag] = row
+            written_tag = packed_tag if row.repeated and isinstance(row, SourceRow) else tag
+            table.by_name[field.name] = (encode_varint(written_tag), row)
             table.order[field.name] = field.number
-            _add_rows(table, field, field.name in in_place, all_tables, family)
-    for name, actions in _RUNS.items():
-        table = all_tables[name]
-        table.runs = {
-            tag: row for tag, row in table.by_tag.items() if row.repeated and row.action in actions and tag < 0x80
-        }
     return all_tables
 
 
-def _add_rows(
-    table: MessageTable,
-    field: MessageField,
-    in_place: bool,
-    all_tables: Tables,
-    family: Family,
-) -> None:
+def _row_of(message: str, field: MessageField, all_tables: Tables, family: Family) -> FieldRow:
+    """What to do with a field of the message with this name."""
     repeated = field.label == "repeated"
     siblings = tuple(
-        other.name
-        for other in MESSAGES[table.name]
-        if field.oneof and other.oneof == field.oneof and other is not field
+        other.name for other in MESSAGES[message] if field.oneof and other.oneof == field.oneof and other is not field
     )
+    fixed = _FIXED.get(field.kind)
+    if field.kind == "message":
+        is_bulk = repeated and field.type_name in _BULK
+        return MessageRow(field.name, repeated, siblings, table=all_tables[field.type_name], is_bulk=is_bulk)
+    if field.kind == "string":
+        return TextRow(field.name, repeated, siblings)
+    if field.name in SOURCE_FIELDS[message]:
+        width = 1 if field.kind == "bytes" else fixed.size if fixed else 0
+        return SourceRow(field.name, repeated, siblings, width=width)
+    if field.kind == "bytes":
+        return BytesRow(field.name, repeated, siblings)
+    if fixed:
+        return FixedWidthRow(field.name, repeated, siblings, number_type=fixed)
+    is_closed = field.kind == "enum" and family.has_closed_enums
+    enum_numbers = frozenset(ENUMS[field.type_name].values()) if is_closed else None
+    return IntegerRow(field.name, repeated, siblings, number_type=_INTEGERS[field.kind], enum_numbers=enum_numbers)
 
-    def row(action: int, inner: Any = None) -> FieldRow:
-        return FieldRow(action, field.name, repeated, inner, siblings)
 
-    packed_tag = make_tag(field.number, WireType.LEN)
-    if field.kind in _INTEGERS or field.kind in _FIXED:
-        inner: Any
-        wire_type, inner = _FIXED.get(field.kind) or (WireType.VARINT, _INTEGERS[field.kind])
-        tag = make_tag(field.number, wire_type)
-        if in_place:
-            width = 0 if wire_type == WireType.VARINT else inner.size
-            table.by_tag[tag] = row(PLACE_ONE, width)
-            table.by_tag[packed_tag] = main = row(PLACES, width)
-            tag = packed_tag
-        else:
-            fixed = wire_type != WireType.VARINT
-            table.by_tag[tag] = main = row(FIXED_WIDTH if fixed else INTEGER, inner)
-            if field.kind == "enum" and family.has_closed_enums:
-                table.by_tag[tag] = row(CLOSED_ENUM, ClosedEnum(inner, frozenset(ENUMS[field.type_name].values())))
-            if repeated:
-                table.by_tag[packed_tag] = row(PACKED, inner)
-    else:
-        tag = packed_tag
-        if field.kind == "message":
-            main = row(BULK if repeated and field.type_name in _BULK else MESSAGE, all_tables[field.type_name])
-        elif field.kind == "string":
-            main = row(TEXT, family.encode_text)
-        else:
-            main = row(PLACE if in_place else BYTES)
-        table.by_tag[tag] = main
-    table.by_name[field.name] = (encode_varint(tag), main)
+def _has_runs(message: str, row: FieldRow, tag: int) -> bool:
+    """Whether a message can have so many fields with this tag in a row that they stay undecoded."""
+    if isinstance(row, MessageRow):
+        return row.is_bulk
+    if isinstance(row, SourceRow):  # numbers that are not packed
+        return tag & 7 != WireType.LEN
+    return message == "AttributeProto" and row.repeated and not isinstance(row, TextRow)  # as the trees of an ensemble

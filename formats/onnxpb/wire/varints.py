@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 
@@ -42,10 +42,20 @@ class GroupDepthError(GroupError, LimitError):
     """Groups are nested too deeply."""
 
 
-INT64 = 64, True  # the width in bits of an integer, and whether it is signed; see `signed`
 TOO_LARGE = "a varint exceeds 64 bits"
 PREFIX_TOO_LONG = f"a tag or a length is longer than {MAX_PREFIX_BYTES} bytes"
 TOO_LONG = f"a varint is longer than {MAX_VARINT_BYTES} bytes"
+
+
+class IntegerType(NamedTuple):
+    """An integer type of protobuf; all of them have the same varints, see `signed`."""
+
+    bits: int
+    is_signed: bool
+
+
+INT64 = IntegerType(64, True)
+NumberType: TypeAlias = IntegerType | struct.Struct  # a number is a varint, or has a fixed width
 
 
 class WireType(IntEnum):
@@ -213,12 +223,12 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
     return stop
 
 
-def unpack(data: bytes, inner: Any) -> list[Any]:
-    """The elements of a packed field."""
-    if isinstance(inner, struct.Struct):
-        if len(data) % inner.size:
-            raise WireError(f"{len(data)} bytes are not a whole number of {inner.size}-byte elements")
-        return [*struct.unpack(f"<{len(data) // inner.size}{inner.format[1:]}", data)]
+def unpack_numbers(data: bytes, number_type: NumberType) -> list[Any]:
+    """The numbers in a packed field."""
+    if isinstance(number_type, struct.Struct):
+        if len(data) % number_type.size:
+            raise WireError(f"{len(data)} bytes are not a whole number of {number_type.size}-byte elements")
+        return [*struct.unpack(f"<{len(data) // number_type.size}{number_type.format[1:]}", data)]
     values: list[int] = []
     append = values.append
     value = shift = 0
@@ -233,7 +243,7 @@ def unpack(data: bytes, inner: Any) -> list[Any]:
             if value >> 31:
                 if value >> 64:
                     raise VarintError(TOO_LARGE)
-                value = signed(value, inner)
+                value = signed(value, number_type)
             append(value)
             value = shift = 0
         else:
@@ -243,8 +253,8 @@ def unpack(data: bytes, inner: Any) -> list[Any]:
     return values
 
 
-def signed(value: int, width: tuple[int, bool]) -> int:
-    """A varint's value as the integer type of the field: its low bits, as two's complement."""
-    bits, signed = width
+def signed(value: int, integer_type: IntegerType) -> int:
+    """A varint's value as a number of this type: its low bits, as two's complement."""
+    bits, is_signed = integer_type
     value &= (1 << bits) - 1
-    return value - (1 << bits) if signed and value >> (bits - 1) else value
+    return value - (1 << bits) if is_signed and value >> (bits - 1) else value

@@ -16,7 +16,7 @@ from formats.ir.storage import from_numpy, raw_source
 from formats.rten.operators import spec_of
 from formats.rten.types import FLOATS, HOLDERS, INT32_LIMITS, INT64_LIMITS, PARTLY_HELD, clamp_int32
 from formats.tensordata.plan import PlacedWrite
-from formats.tensordata.sources.source import Literal, place_of
+from formats.tensordata.sources.source import Literal, storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +56,7 @@ def as_rten_constant(tensor: Tensor) -> Constant:
     row = dtypes.BY_NUMBER[tensor.data_type or 0]
     if row.number == dtypes.INT64 and source.nbytes <= INLINE_ELEMENTS * 8:
         return _few_integers(element, dims, source)
-    from formats.tensordata.sources.transform import are_kept, cast, clamp, range_of
+    from formats.tensordata.sources.transform import are_kept, casting, clamp, range_of
 
     if row.bits < 16 and row.kind != "b":
         nbytes = prod(dims) * element.nbytes  # the packed source may have padding
@@ -69,7 +69,7 @@ def as_rten_constant(tensor: Tensor) -> Constant:
     # No number changes if each is also one of FLOAT.
     if change == "rounded" and are_kept(source, row.numpy_name, element.numpy_name):
         change = ""
-    return Constant(element, dims, cast(row.numpy_name, element.numpy_name).of(source), change)
+    return Constant(element, dims, casting(row.numpy_name, element.numpy_name).of(source), change)
 
 
 def _few_integers(element: Element, dims: tuple[int, ...], source: Source) -> Constant:
@@ -98,13 +98,13 @@ def needs_clamping(least: int, greatest: int) -> bool:
 
 def _widen_small(row: DataType, element: Element) -> Transform:
     """Elements of eight bits or fewer, packed, as elements of one of RTen's types."""
-    from formats.tensordata.sources.transform import Transform, unpack
+    from formats.tensordata.sources.transform import Transform, unpacked_elements
 
     def apply(data: bytes | bytearray | memoryview) -> Any:
         import numpy
 
         if row.bits < 8:
-            array = unpack(data, row.bits, len(data) * 8 // row.bits)
+            array = unpacked_elements(data, row.bits, len(data) * 8 // row.bits)
         else:
             array = numpy.frombuffer(data, numpy.uint8)
         return array.view(dtypes.numpy_dtype(row.number)).astype(f"<{numpy.dtype(element.numpy_name).str[1:]}")
@@ -164,7 +164,7 @@ class TensorSection:
     def place(self, source: Source, label: str) -> int:
         """The offset of the source, in bytes from the start of the section."""
         # Two tensors with the same bytes of the same file, such as tied weights, are stored once.
-        identity = place_of(source)
+        identity = storage_key(source)
         offset = self._places.get(identity)
         if offset is None:
             offset = self._places[identity] = -(-self.nbytes // ALIGNMENT) * ALIGNMENT

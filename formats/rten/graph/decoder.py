@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
-from formats.flatbuffer.fbs import Span, Table
+from formats.flatbuffer.fbs import ConstantSpan, Table
 from formats.ir.copies import content, copies
 from formats.ir.dtypes import count
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
@@ -216,7 +216,7 @@ class GraphDecoder:
             )
         return self._tensors.slice(offset, nbytes)
 
-    def _span(self, span: Span) -> Source:
+    def _span(self, span: ConstantSpan) -> Source:
         if span.nbytes <= EAGER_NBYTES:
             return Literal(bytes(self._data[span.offset : span.offset + span.nbytes]))
         return self._section.slice(span.offset, span.nbytes)

@@ -14,7 +14,7 @@ from itertools import chain, count
 from typing import Any
 
 from formats.errors import EncodeError
-from formats.flatbuffer.builder import NAME, Form, FormTables, Gap, Values
+from formats.flatbuffer.builder import NAME, FormTables, Gap, TableForm, Values
 from formats.flatbuffer.fbs import Table
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.model import Dimension, Graph, Model, Node, Tensor, ValueInfo
@@ -50,13 +50,13 @@ class _NodeList:
         self.ids: dict[str, int] = {}
         self._written = written
 
-    def add(self, name: str, form: Form, values: Values = ()) -> int:
+    def add(self, name: str, form: TableForm, values: Values = ()) -> int:
         """Add a value or constant, and return its id."""
         number = self.ids[name] = len(self.tables)
         self.tables.add(form, self._written.get(name, name), values)
         return number
 
-    def add_values(self, names: Sequence[str], forms: Iterable[Form]) -> None:
+    def add_values(self, names: Sequence[str], forms: Iterable[TableForm]) -> None:
         """Add values, each with its form."""
         self.ids.update(zip(names, count(len(self.tables)), strict=False))
         written = self._written
@@ -82,7 +82,7 @@ class GraphEncoder:
         self._native = target is None
         self._inline = inline
         self._ir_version = model.ir_version or 0
-        self._forms: dict[Any, Form] = {}  # by all common parts; for operators, by the content of their attributes
+        self._forms: dict[Any, TableForm] = {}  # by all common parts; for operators, by the content of their attributes
         all_graphs = [graph for _, graph in graphs_below(model.graph or Graph())]
         computed = [*chain.from_iterable([node.output for graph in all_graphs for node in graph.node])]
         self._names = Names(chain(computed, _given_names(all_graphs)))
@@ -171,7 +171,9 @@ class GraphEncoder:
                 raise EncodeError(f"the value {name!r} is used, but nothing produces it", where=where)
         return captured
 
-    def _constant(self, name: str, tensor: Tensor, place: tuple[str, int | str], uses: Uses) -> tuple[Form, Values]:
+    def _constant(
+        self, name: str, tensor: Tensor, place: tuple[str, int | str], uses: Uses
+    ) -> tuple[TableForm, Values]:
         """The form of a constant and its values: small constants contain their elements, others an offset."""
         try:
             constant = as_rten_constant(tensor)
@@ -203,7 +205,7 @@ class GraphEncoder:
             form = self._forms[key] = _form("ConstantNode", table)
         return form, ((source.read() if small else self.section.place(source, name),),)
 
-    def _value(self, value: ValueInfo | None, *, with_shape: bool) -> Form:
+    def _value(self, value: ValueInfo | None, *, with_shape: bool) -> TableForm:
         """The form of a value with its known type, which the runtime does not check."""
         kind = value.type if value else None
         if kind is not None and kind.optional_type is not None:
@@ -216,7 +218,7 @@ class GraphEncoder:
             dims = tuple(self._dim(dim, f"{value.name}_dim{axis}") for axis, dim in enumerate(tensor.shape.dim))
         return self._value_form(element, dims)
 
-    def _value_form(self, element: Element | None, dims: tuple[int | str, ...] | None) -> Form:
+    def _value_form(self, element: Element | None, dims: tuple[int | str, ...] | None) -> TableForm:
         """The form of the values of a type."""
         key = element, dims
         if key not in self._forms:
@@ -264,7 +266,7 @@ class GraphEncoder:
 
     def _operator_form(
         self, spec: OperatorSpec, row: Row, node: Node, where: str, visible: frozenset[str], inputs: int, outputs: int
-    ) -> Form:
+    ) -> TableForm:
         """The form of the nodes that share the attributes of one and have as many inputs and outputs."""
         if self._target is not None and not self._target.has(row):
             self._refuse(node, where, f"RTen before {row.since} does not support this operator")
@@ -332,9 +334,9 @@ class GraphEncoder:
                     self.losses.add("interface_type", detail, where, value.name, seen=INTERFACE)
 
 
-def _form(kind: str, table: Table, *, named: bool = True) -> Form:
+def _form(kind: str, table: Table, *, named: bool = True) -> TableForm:
     """The form of nodes of a kind."""
-    return Form({"name": NAME, "data": (kind, table)} if named else {"data": (kind, table)})
+    return TableForm({"name": NAME, "data": (kind, table)} if named else {"data": (kind, table)})
 
 
 def constants_of(graph: Graph, nodes: Iterable[Node]) -> dict[str, tuple[Tensor, int | str]]:

@@ -20,7 +20,7 @@ from formats.rten.convert.value_types import UNKNOWN, Dims, ValueType, declared_
 from formats.rten.operators import SPECS
 from formats.rten.spec import OperatorSpec
 from formats.rten.types import INT32_LIMITS, INT64_LIMITS
-from formats.tensordata.sources.transform import Buffer, Transform, cast, range_of
+from formats.tensordata.sources.transform import Buffer, Transform, casting, range_of
 
 INTEGERS: Final = frozenset((INT32, INT64, BOOL))
 INTEGER_LETTERS: Final = "Iilb"  # of inputs that are always integers
@@ -169,7 +169,7 @@ def constant_in_type(tensor: Tensor, elem_type: int | None, *, bounds: bool = Fa
     """
     if tensor.data_type != INT32 or elem_type not in (INT64, BOOL):
         return tensor
-    transform = _TO_BOOL if elem_type == BOOL else _TO_BOUNDS if bounds else cast("int32", "int64")
+    transform = _TO_BOOL if elem_type == BOOL else _TO_BOUNDS if bounds else casting("int32", "int64")
     return replace(with_raw_data(tensor, transform.of(tensor.source())), data_type=elem_type)
 
 

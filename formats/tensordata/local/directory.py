@@ -114,7 +114,7 @@ def patiently(change: Callable[[], object], paths: tuple[Path, ...], capabilitie
         raise PermissionError(errno.EACCES, reason, str(paths[-1])) from error
 
 
-def move(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
+def move_file(path: Path, destination: Path, capabilities: Capabilities = SYSTEM) -> None:
     """Move the file at `path` to `destination`, and replace a file there."""
     patiently(lambda: path.replace(destination), (path, destination), capabilities)
 
@@ -124,18 +124,18 @@ def move_to_free(path: Path, destination: Path, capabilities: Capabilities = SYS
 
     Raises: FileExistsError if something is there.
     """
-    if link(path, destination, capabilities):
+    if make_link(path, destination, capabilities):
         unlink(path, capabilities)
         return
     os.close(os.open(destination, WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o666))  # the name is ours from here on
     try:
-        move(path, destination, capabilities)
+        move_file(path, destination, capabilities)
     except BaseException:
         destination.unlink()
         raise
 
 
-def link(path: Path, name: Path, capabilities: Capabilities = SYSTEM) -> bool:
+def make_link(path: Path, name: Path, capabilities: Capabilities = SYSTEM) -> bool:
     """Give the file at `path` the second name `name`; return whether this system and filesystem can do that."""
     if capabilities.hard_link:
         with if_supported(UNSUPPORTED | NO_FURTHER_NAME):
@@ -149,7 +149,7 @@ def unlink(path: Path, capabilities: Capabilities = SYSTEM) -> None:
     patiently(lambda: path.unlink(missing_ok=True), (path,), capabilities)
 
 
-def remove(path: Path, capabilities: Capabilities = SYSTEM) -> None:
+def remove_file(path: Path, capabilities: Capabilities = SYSTEM) -> None:
     """Remove the file, also from the disk."""
     patiently(path.unlink, (path,), capabilities)
     sync_directory(path.parent)

@@ -317,9 +317,24 @@ class LocalFile(File):
         with self.descriptor() as descriptor:
             return mmap.mmap(descriptor, self.nbytes, access=mmap.ACCESS_READ, **options)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> tuple[str, tuple[int, ...], int]:
         path = os.path.abspath(self.path)  # noqa: PTH100 - links stay
-        return _unpickled, (path, tuple(self._identity), self.permissions)
+        return path, tuple(self._identity), self.permissions
+
+    def __setstate__(self, state: tuple[str, tuple[int, int, int, int], int]) -> None:
+        """The file of a pickle; the first read opens it, because an error now would end a pool of processes."""
+        path, identity, self.permissions = state
+        self.path = Path(path)
+        self._capabilities = SYSTEM
+        self._lock = RLock()
+        self._mapping = self._descriptor = None
+        self._identity = _Identity(*identity)
+        self._was_pickled = True
+        self._status_changed_ns = 0
+        self.moved = {}
+        self.remedy = File.remedy
+        self.nbytes = self._identity.nbytes
+        self._know()
 
     def __del__(self, close: Any = os.close) -> None:
         if getattr(self, "_descriptor", None) is not None:
@@ -330,24 +345,6 @@ def open_here(path: Path, keep_open: bool, capabilities: Capabilities | None) ->
     """The file at `path`; for what opens files in any place."""
     with Located(path):
         return LocalFile(path, keep_open=keep_open, capabilities=capabilities or SYSTEM)
-
-
-def _unpickled(path: str, identity: tuple[int, int, int, int], permissions: int) -> LocalFile:
-    """A file that was pickled; the first read opens it, because an error now would end a pool of processes."""
-    file = LocalFile.__new__(LocalFile)
-    file.path = Path(path)
-    file._capabilities = SYSTEM
-    file._lock = RLock()
-    file._mapping = file._descriptor = None
-    file._identity = _Identity(*identity)
-    file._was_pickled = True
-    file.nbytes = file._identity.nbytes
-    file.permissions = permissions
-    file._status_changed_ns = 0
-    file.moved = {}
-    file.remedy = File.remedy
-    file._know()
-    return file
 
 
 def let_go(path: Path) -> None:

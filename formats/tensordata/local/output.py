@@ -16,7 +16,7 @@ from formats.errors import file_exists, no_directory
 from formats.tensordata.local.directory import (
     WRITE_FLAGS,
     if_supported,
-    move,
+    move_file,
     move_to_free,
     patiently,
     sync_directory,
@@ -106,7 +106,7 @@ class WritableFile:
             os.close(descriptor)
 
 
-def destination_of(path: Path, follow_link: bool, capabilities: Capabilities = SYSTEM) -> Path:
+def written_path(path: Path, follow_link: bool, capabilities: Capabilities = SYSTEM) -> Path:
     """The path of the file that is written for `path`: if links are followed, the target of a link there."""
     return system_path(Path(os.path.realpath(path)) if follow_link and path.is_symlink() else path, capabilities)
 
@@ -192,7 +192,7 @@ class OutputFile(WritableFile):
         self.nbytes = nbytes
         self._overwrite = overwrite
         check_name(self.path, capabilities)
-        self.destination = destination_of(self.path, follow_link, capabilities)
+        self.destination = written_path(self.path, follow_link, capabilities)
         self.has_name = False  # from the start, because this filesystem has no files without names
         self._owner = self.destination if owner is None else owner
         self._temporary: Path | None = None  # the name of the new file before it has its own
@@ -304,7 +304,7 @@ class OutputFile(WritableFile):
             temporary = self._sibling()
             self._name(temporary)
             self._temporary = temporary
-        move(self._temporary, self.destination, self.capabilities)
+        move_file(self._temporary, self.destination, self.capabilities)
         self._temporary = None
 
 

@@ -36,12 +36,12 @@ _HARMLESS = re.compile("url|endpoint|region|protocol|type|block|size|project|pro
 _SECRET_LETTERS = 4  # the least length of a value that is searched for in messages
 
 
-def is_address_text(text: str) -> bool:
+def has_scheme(text: str) -> bool:
     """Whether a text is an address, and not the name of a file of this system."""
     return _SCHEME.match(text) is not None
 
 
-def parse(text: str) -> Path:
+def parse_address(text: str) -> Path:
     """The path for an address; that of a `file:` address is one of this system.
 
     Raises: OptionError if there is nothing after the scheme.
@@ -205,9 +205,9 @@ class Address(_Path):
         return self._kind() == "directory"
 
     def _kind(self) -> str | None:
-        from formats.tensordata.remote.remote_file import kind_of  # which imports this module
+        from formats.tensordata.remote.remote_file import kind_at  # which imports this module
 
-        return kind_of(self)
+        return kind_at(self)
 
     def __str__(self) -> str:
         link = _redacted(f"{self.scheme}://{self._body}{self._query}")

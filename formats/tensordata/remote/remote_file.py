@@ -17,7 +17,7 @@ from threading import Lock, RLock, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
-from formats.tensordata.file import MOVED, File
+from formats.tensordata.file import TRAFFIC, File
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import OpenedFile
 from formats.tensordata.remote.stores import (
@@ -71,9 +71,8 @@ class RemoteFile(File):
         self._given_up = 0  # how often
         self._next = 0  # the end of the last range
         self._ahead = AHEAD_BYTES
-        self._unverified = (
-            identity is not None
-        )  # bytes were read, and nothing has shown yet that the file was still the same
+        # Whether bytes were read, and nothing has shown yet that the file was still the same.
+        self._unverified = identity is not None
         if identity is None:
             self._store = store = store_of(address)
             identity, data = attempt(address, lambda: store.open(first_bytes), store.seconds(first_bytes))
@@ -103,8 +102,12 @@ class RemoteFile(File):
             kept = self._kept(offset, nbytes)
         if kept is not None:
             view[:] = kept
-        else:
-            self._large(offset, nbytes, lambda start, data: view.__setitem__(slice(start, start + len(data)), data))
+            return
+
+        def put(start: int, data: bytes) -> None:
+            view[start : start + len(data)] = data
+
+        self._large(offset, nbytes, put)
 
     def pread(self, offset: int, nbytes: int) -> bytes:
         """The `nbytes` from `offset` on; the bytes of a graph are kept, because they may be read again."""
@@ -196,10 +199,15 @@ class RemoteFile(File):
 
     def _large(self, offset: int, nbytes: int, put: Callable[[int, bytes], object]) -> None:
         """Call `put` with all parts of a range as they arrive, and with their places in the range."""
-        starts = iter(range(0, nbytes, PART_BYTES))  # each thread takes the next one
+        starts = deque(range(0, nbytes, PART_BYTES))
 
         def some() -> None:
-            for start in starts:
+            """Request the next part, until another thread has taken the last one."""
+            while True:
+                try:
+                    start = starts.popleft()
+                except IndexError:
+                    return
                 stop = min(start + PART_BYTES, nbytes)
                 put(start, self._request(offset + start, offset + stop))
 
@@ -217,7 +225,7 @@ class RemoteFile(File):
                 self.give_up()
             raise
         finally:
-            deque(starts, 0)  # after an error, no thread asks for another part
+            starts.clear()  # after an error, no thread asks for another part
             for thread in threads:
                 thread.wait()
 
@@ -240,7 +248,7 @@ class RemoteFile(File):
         except OSError:
             self._explain_failure(store)
             raise
-        MOVED.add(received=len(data))
+        TRAFFIC.add(received=len(data))
         if not store.verifies:
             self._unverified = True
         return data
@@ -367,7 +375,7 @@ def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> Remot
     return RemoteFile(address, identity=Identity(*identity))
 
 
-def read_steadily(address: Address, read: Callable[[File], T]) -> T:
+def read_address_steadily(address: Address, read: Callable[[File], T]) -> T:
     """The result of `read` for the file at an address, which did not change meanwhile.
 
     Raises: ChangedError if it is replaced again and again; as `attempt` and `read` do.
@@ -391,7 +399,7 @@ def read_steadily(address: Address, read: Callable[[File], T]) -> T:
         tries += 1
 
 
-def kind_of(address: Address) -> str | None:
+def kind_at(address: Address) -> str | None:
     """The kind of the object at an address: a "file", a "directory", or nothing.
 
     Raises: as `attempt` does.

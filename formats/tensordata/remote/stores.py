@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from formats.errors import FormatError, MissingPackageError, RemoteError, TensorDataError
 from formats.extras import needed
-from formats.tensordata.file import MOVED
+from formats.tensordata.file import TRAFFIC
 from formats.tensordata.remote.address import WEB
 from formats.tensordata.threads import started_or_done
 
@@ -383,16 +383,16 @@ def _counted(local: Path) -> Any:
 
         def call(self, *_: Any, **__: Any) -> None:
             if self.value > self.nbytes:
-                MOVED.add(sent=self.value - self.nbytes)
+                TRAFFIC.add(sent=self.value - self.nbytes)
                 self.nbytes = self.value
 
         nbytes = 0
 
-    MOVED.add(to_send=local.stat().st_size)
+    TRAFFIC.add(to_send=local.stat().st_size)
     return Counted()
 
 
-def send(address: Address, fs: Any, local: Path, path: str, **mode: Any) -> None:
+def upload_file(address: Address, fs: Any, local: Path, path: str, **mode: Any) -> None:
     """Upload a file to `path` of a store; one that can end its requests gets a limited time for them.
 
     Others have their own limits. To go on without them would be wrong: they could still replace the file later.

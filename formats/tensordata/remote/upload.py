@@ -20,7 +20,7 @@ from formats.tensordata.engine import Result, execute
 from formats.tensordata.file import File
 from formats.tensordata.remote.address import WEB, Address
 from formats.tensordata.remote.remote_file import PART_BYTES, RemoteFile
-from formats.tensordata.remote.stores import ChangedError, attempt, filesystem_of, longest_seconds, send
+from formats.tensordata.remote.stores import ChangedError, attempt, filesystem_of, longest_seconds, upload_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class _Upload(NamedTuple):
         """
         mode = CREATES.get(self.address.scheme, {}) if creates else {}
         try:
-            attempt(self.address, lambda: send(self.address, self.fs, self.local, path, **mode))
+            attempt(self.address, lambda: upload_file(self.address, self.fs, self.local, path, **mode))
         except (ChangedError, FileExistsError, FileNotFoundError) as error:
             if self.is_at(path):
                 return False

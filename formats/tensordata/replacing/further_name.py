@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from formats.errors import file_exists
 from formats.tensordata.local.directory import (
     UNSUPPORTED,
-    link,
-    move,
+    make_link,
+    move_file,
     move_to_free,
     sync_directory,
     sync_file,
@@ -89,7 +89,7 @@ class FurtherName(WritableFile):
                 sync_file(self.descriptor)
             hidden = self.readable_path
             self.close()
-            (move if self._overwrite else move_to_free)(hidden, self.destination, self.capabilities)
+            (move_file if self._overwrite else move_to_free)(hidden, self.destination, self.capabilities)
             unlink(hidden, self.capabilities)  # a rename to another name of the same file does not remove it
             self._hidden = None
         if fsync:
@@ -117,7 +117,7 @@ def _link(file: File, path: Path, name: Path, capabilities: Capabilities) -> Non
     caller compares with it.
     """
     try:
-        is_linked = _link_opened(file, name, capabilities) or link(path, name, capabilities)
+        is_linked = _link_opened(file, name, capabilities) or make_link(path, name, capabilities)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise

@@ -41,7 +41,7 @@ _HASHED_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES = 256, 4096  # a file of up to 1 MiB is read whole
 
 
-class Old(NamedTuple):
+class OldFile(NamedTuple):
     """A file that is replaced: its hidden name, and the values that show that nobody changed it."""
 
     name: str
@@ -50,7 +50,7 @@ class Old(NamedTuple):
     sample: str | None
 
 
-class Move(NamedTuple):
+class NewFile(NamedTuple):
     """A new file: the name that it will get, its hidden name until then, and the values that identify it."""
 
     name: str
@@ -60,7 +60,7 @@ class Move(NamedTuple):
     inode: int
     sample: str | None
     sha256: str | None
-    old: Old | None
+    old: OldFile | None
 
 
 class Journal(NamedTuple):
@@ -70,11 +70,11 @@ class Journal(NamedTuple):
     journal belongs to the last of them.
     """
 
-    moves: tuple[Move, ...]
+    moves: tuple[NewFile, ...]
     boot: str
     models: int = 1
 
-    def parts(self) -> tuple[tuple[Move, ...], tuple[Move, ...]]:
+    def parts(self) -> tuple[tuple[NewFile, ...], tuple[NewFile, ...]]:
         """The companions, and the models."""
         return self.moves[: -self.models], self.moves[-self.models :]
 
@@ -94,7 +94,7 @@ class Journal(NamedTuple):
             raise EncodeError(f"{len(self.moves):,} files are too many to take their places together")
         return encoded
 
-    def is_new(self, move: Move, path: Path) -> bool:
+    def is_new(self, move: NewFile, path: Path) -> bool:
         """Whether the file at `path` is the new file of `move`, complete."""
         try:
             status = path.lstat()
@@ -107,7 +107,7 @@ class Journal(NamedTuple):
         same = (status.st_ino, status.st_mtime_ns, boot()) == (move.inode, move.modified_ns, self.boot)
         return same and sample_of(path) == move.sample
 
-    def is_old(self, move: Move, path: Path) -> bool:
+    def is_old(self, move: NewFile, path: Path) -> bool:
         """Whether the file at `path` is the replaced file, unchanged."""
         try:
             status = path.lstat()
@@ -242,16 +242,16 @@ def _decoded(content: Any) -> Journal:
     return Journal(moves, content["boot"], models)
 
 
-def _move(item: Any, path: Path) -> Move:
-    old = _fields(item, Move._fields)["old"]
+def _move(item: Any, path: Path) -> NewFile:
+    old = _fields(item, NewFile._fields)["old"]
     if old is not None:
-        values = _fields(old, Old._fields)
+        values = _fields(old, OldFile._fields)
         times = _number(values["nbytes"]), _number(values["modified_ns"])
-        old = Old(_hidden_name(values["name"], path), *times, _digest(values["sample"]))
+        old = OldFile(_hidden_name(values["name"], path), *times, _digest(values["sample"]))
     sample, sha256 = _digest(item["sample"]), _digest(item["sha256"])
     nbytes, modified_ns, inode = (_number(item[name]) for name in ("nbytes", "modified_ns", "inode"))
     name, new = _plain_name(item["name"]), _hidden_name(item["new"], path)
-    return Move(name, new, nbytes, modified_ns, inode, sample, sha256, old)
+    return NewFile(name, new, nbytes, modified_ns, inode, sample, sha256, old)
 
 
 def _digest(value: Any) -> str | None:

@@ -18,8 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, file_exists
-from formats.tensordata.file import MOVED
-from formats.tensordata.local.directory import link, move, move_to_free, sync_directory, sync_files, unlink
+from formats.tensordata.file import TRAFFIC
+from formats.tensordata.local.directory import make_link, move_file, move_to_free, sync_directory, sync_files, unlink
 from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
@@ -32,7 +32,15 @@ from formats.tensordata.replacing.hidden import (
     temporaries,
     temporary_path,
 )
-from formats.tensordata.replacing.journal import Journal, Move, Old, journal_path, load_journal, sample_of, sha256_of
+from formats.tensordata.replacing.journal import (
+    Journal,
+    NewFile,
+    OldFile,
+    journal_path,
+    load_journal,
+    sample_of,
+    sha256_of,
+)
 from formats.tensordata.replacing.lock import ModelLock, boot, try_lock
 from formats.tensordata.threads import started_or_done
 
@@ -44,7 +52,7 @@ if TYPE_CHECKING:
     from formats.tensordata.replacing.further_name import FurtherName
 
 
-class RepairedWrite(NamedTuple):
+class WriteRepair(NamedTuple):
     """What was done about an interrupted write."""
 
     completed: bool = False  # several files have taken their places
@@ -69,7 +77,7 @@ def publish(
     not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
     an error, the old files are in their places again, and nothing else is left.
     """
-    MOVED.add(publications=1)
+    TRAFFIC.add(publications=1)
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
     syncs = replaces if fsync is None else fsync
@@ -93,21 +101,21 @@ def publish(
             _clean(model, capabilities)
 
 
-def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> RepairedWrite:
+def finish_interrupted(path: Path, *, overwrite: bool = False, capabilities: Capabilities = SYSTEM) -> WriteRepair:
     """Complete or undo an interrupted write of several files at `path`, before the next write.
 
     If that is not possible, the files stay for now if they may be overwritten anyway.
 
-    Raises: DecodeError as `repair` does, without `overwrite`.
+    Raises: DecodeError as `repair_interrupted` does, without `overwrite`.
     """
     if not os.path.lexists(hidden_path(path, "journal")):
-        return RepairedWrite()
+        return WriteRepair()
     try:
-        return repair(path, capabilities)
+        return repair_interrupted(path, capabilities)
     except DecodeError:
         if not overwrite:
             raise
-        return RepairedWrite()
+        return WriteRepair()
 
 
 def expected_names(path: Path) -> dict[str, bool]:
@@ -115,7 +123,7 @@ def expected_names(path: Path) -> dict[str, bool]:
 
     If no write was interrupted, the result is empty. Nothing is changed.
 
-    Raises: DecodeError as `repair` does.
+    Raises: DecodeError as `repair_interrupted` does.
     """
     journal = load_journal(path)
     if journal is None:
@@ -124,7 +132,7 @@ def expected_names(path: Path) -> dict[str, bool]:
     return {moved.name: completed or moved.old is not None for moved in journal.moves}
 
 
-def repair(path: Path, capabilities: Capabilities = SYSTEM) -> RepairedWrite:
+def repair_interrupted(path: Path, capabilities: Capabilities = SYSTEM) -> WriteRepair:
     """Complete, undo or remove the files that killed processes left behind when they wrote the model at `path`.
 
     Raises: HiddenFileError if the journal is damaged, or may not be followed; DecodeError if the files are not as it
@@ -132,7 +140,7 @@ def repair(path: Path, capabilities: Capabilities = SYSTEM) -> RepairedWrite:
     """
     with ModelLock(path) as lock:
         try:
-            result = RepairedWrite()
+            result = WriteRepair()
             journal = load_journal(path)
             if journal is not None:
                 result = _finish(path, journal, capabilities)
@@ -261,12 +269,12 @@ class _Steps:
         for moved in companions:
             self._take_back(moved)
             if moved.old is not None and os.path.lexists(self.at(moved.old.name)):
-                move(self.at(moved.old.name), self.at(moved.name), self.capabilities)
+                move_file(self.at(moved.old.name), self.at(moved.name), self.capabilities)
                 unlink(self.at(moved.old.name), self.capabilities)  # another name of the same file remains
         self.sync()
         for model in models:
             if model.old is not None and os.path.lexists(self.at(model.old.name)):
-                move(self.at(model.old.name), self.at(model.name), self.capabilities)
+                move_file(self.at(model.old.name), self.at(model.name), self.capabilities)
         self.sync()
         self.end()
 
@@ -288,12 +296,12 @@ class _Steps:
         if self.syncs:
             sync_directory(self.model.parent)
 
-    def _put_aside(self, moved: Move) -> None:
+    def _put_aside(self, moved: NewFile) -> None:
         """Free the name: the old file gets its hidden name."""
         if moved.old is not None:
-            move(self.at(moved.name), self.at(moved.old.name), self.capabilities)
+            move_file(self.at(moved.name), self.at(moved.old.name), self.capabilities)
 
-    def _place(self, moved: Move, overwrite: bool, *, keeps_hidden_name: bool = False) -> None:
+    def _place(self, moved: NewFile, overwrite: bool, *, keeps_hidden_name: bool = False) -> None:
         """Give the new file its name.
 
         With `keeps_hidden_name`, the hidden name stays until `end`. A power cut may keep any of the changes that are
@@ -303,26 +311,26 @@ class _Steps:
         if not os.path.lexists(new):
             return  # the file already has it
         is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
-        if not is_kept and moved.old and not link(place, self.at(moved.old.name), self.capabilities):
+        if not is_kept and moved.old and not make_link(place, self.at(moved.old.name), self.capabilities):
             self._put_aside(moved)
         if _is_reserved(moved, place):
             unlink(place, self.capabilities)
         if moved.old is None and not overwrite and not _is_same(new, place):
-            if keeps_hidden_name and link(new, place, self.capabilities):
+            if keeps_hidden_name and make_link(new, place, self.capabilities):
                 return
             move_to_free(new, place, self.capabilities)
             return
-        move(new, place, self.capabilities)
+        move_file(new, place, self.capabilities)
         unlink(new, self.capabilities)  # a rename to another name of the same file does not remove it
 
-    def _take_back(self, moved: Move) -> None:
+    def _take_back(self, moved: NewFile) -> None:
         """Give the new file its hidden name, and remove its other name."""
         new, place = self.at(moved.new), self.at(moved.name)
         if _is_reserved(moved, place):
             unlink(place, self.capabilities)
         if not os.path.lexists(new):
             if self.journal.is_new(moved, place):
-                move(place, new, self.capabilities)
+                move_file(place, new, self.capabilities)
         elif _is_same(new, place):
             unlink(place, self.capabilities)
 
@@ -341,7 +349,7 @@ def _publish_several(
     Raises: as `publish` does.
     """
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
-    moves: list[Move] = []
+    moves: list[NewFile] = []
     steps = None
     try:
         for output, digest in zip(outputs, digests, strict=True):
@@ -376,7 +384,7 @@ def _digest_of(path: Path) -> str | None:
         return None
 
 
-def _staged_move(output: OutputFile | FurtherName, digest: str | None, model: Path, overwrite: bool) -> Move:
+def _staged_move(output: OutputFile | FurtherName, digest: str | None, model: Path, overwrite: bool) -> NewFile:
     """The move of a file that has a hidden name now."""
     old = _old(output.destination, temporary_path(model).name)
     if old is not None and not overwrite:
@@ -386,17 +394,17 @@ def _staged_move(output: OutputFile | FurtherName, digest: str | None, model: Pa
     hidden, status = output.stage(temporary_path(model))
     sample = None if digest is not None else sample_of(hidden)
     identity = status.st_size, status.st_mtime_ns, status.st_ino, sample
-    return Move(output.destination.name, hidden.name, *identity, digest, old)
+    return NewFile(output.destination.name, hidden.name, *identity, digest, old)
 
 
-def _old(path: Path, hidden: str) -> Old | None:
+def _old(path: Path, hidden: str) -> OldFile | None:
     """The file or link at `path` that will be replaced, if there is one, with its hidden name."""
     try:
         status = path.lstat()
     except FileNotFoundError:
         return None
     sample = sample_of(path) if stat.S_ISREG(status.st_mode) else None
-    return Old(hidden, status.st_size, status.st_mtime_ns, sample)
+    return OldFile(hidden, status.st_size, status.st_mtime_ns, sample)
 
 
 def _write_journal(journal: Journal, model: Path, syncs: bool, capabilities: Capabilities) -> None:
@@ -437,7 +445,7 @@ def _give_up(steps: _Steps, lock: ModelLock) -> None:
         lock.keep()
 
 
-def _is_reserved(moved: Move, place: Path) -> bool:
+def _is_reserved(moved: NewFile, place: Path) -> bool:
     """Whether an empty file keeps the place of a new file: without hard links, it comes before the file itself."""
     try:
         status = place.lstat()
@@ -453,7 +461,7 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> RepairedWrite:
+def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> WriteRepair:
     """Complete the change of a journal if all new files exist, or undo it if all old files exist.
 
     Raises: DecodeError if neither is possible, or something was changed by a program that knows no journals.
@@ -461,9 +469,9 @@ def _finish(path: Path, journal: Journal, capabilities: Capabilities) -> Repaire
     steps = _Steps(path, journal, syncs=True, capabilities=capabilities)
     if _can_be_completed(steps, journal):
         steps.forward(overwrite=False)
-        return RepairedWrite(completed=True)
+        return WriteRepair(completed=True)
     steps.backward()
-    return RepairedWrite(undone=True)
+    return WriteRepair(undone=True)
 
 
 def _can_be_completed(steps: _Steps, journal: Journal) -> bool:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, TensorDataError
 from formats.tensordata.engine import EngineOptions, transfer
-from formats.tensordata.file import MOVED
-from formats.tensordata.local.directory import remove, unlink
+from formats.tensordata.file import TRAFFIC
+from formats.tensordata.local.directory import remove_file, unlink
 from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.local.output import ExistingFile, OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, FilePlan, Permissions, WritePlan, check_plan
@@ -105,10 +105,10 @@ def replace_tail(file: File, file_offset: int, plan: FilePlan, options: EngineOp
             target.sync()
         except BaseException:
             _restore(target, load_undo(undo))
-            remove(undo)
+            remove_file(undo)
             raise
-        MOVED.add(publications=1)
-        remove(undo)
+        TRAFFIC.add(publications=1)
+        remove_file(undo)
 
 
 @contextmanager
@@ -125,7 +125,7 @@ def opened_again(path: Path) -> Iterator[tuple[ExistingFile, LocalFile]]:
             raise TensorDataError("the file was replaced while it was repaired; run the command again", path=path)
 
 
-def put_back(target: ExistingFile, file: LocalFile, is_right: Callable[[Source], bool]) -> None:
+def restore_from_undo(target: ExistingFile, file: LocalFile, is_right: Callable[[Source], bool]) -> None:
     """Restore the opened file from its undo file, and remove the undo file; its old content must be `is_right`.
 
     Raises: DecodeError if the undo file is damaged, may not be followed, or belongs to another file.
@@ -141,7 +141,7 @@ def put_back(target: ExistingFile, file: LocalFile, is_right: Callable[[Source],
     if not is_right(saved.before(file.span(), file.path)):
         raise DecodeError("the undo file would not restore an intact file", path=undo)
     _restore(target, saved)
-    remove(undo)
+    remove_file(undo)
 
 
 def _is_own_copy(saved: Undo, status: os.stat_result) -> bool:

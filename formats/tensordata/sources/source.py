@@ -321,7 +321,7 @@ class Concat(Source):
         return memoryview(b"".join(part.view() for part in self.parts))
 
 
-def place_of(source: Source) -> tuple[object, ...]:
+def storage_key(source: Source) -> tuple[object, ...]:
     """A key that is equal for sources that are certainly the same bytes; it reads nothing.
 
     The key is valid while the sources exist. Bytes with equal keys need to be stored only once.
@@ -331,17 +331,19 @@ def place_of(source: Source) -> tuple[object, ...]:
     if isinstance(source, Literal):
         return id(source.data), len(source.data)
     if isinstance(source, Transformed):
-        return *place_of(source.source), source.transform.name, source.nbytes
+        return *storage_key(source.source), source.transform.name, source.nbytes
     return (id(source),)
 
 
-def joined(parts: list[Source]) -> Source:
+def joined_sources(parts: list[Source]) -> Source:
     """The parts as one source; parts in memory that follow each other become one piece."""
-    joined: list[Source] = []
+    pieces: list[Source] = []
     for in_memory, group in groupby(parts, lambda part: isinstance(part, Literal)):
         members = list(group)
-        joined += [Literal(b"".join(m.read() for m in members))] if in_memory and members[1:] else members
-    return joined[0] if len(joined) == 1 else Concat.of(*joined)
+        if in_memory and len(members) > 1:
+            members = [Literal(b"".join(member.read() for member in members))]
+        pieces += members
+    return pieces[0] if len(pieces) == 1 else Concat.of(*pieces)
 
 
 def contents(sources: Sequence[Source]) -> Iterator[memoryview | bytes]:

@@ -166,7 +166,7 @@ def _check_sizes(sizes: Array) -> None:
 
 
 @cache
-def cast(from_dtype: str, to_dtype: str) -> Transform:
+def casting(from_dtype: str, to_dtype: str) -> Transform:
     """Elements converted to another type as numpy does it: rounded to nearest; too large values become infinite."""
     return _of_elements("cast", from_dtype, to_dtype, _cast)
 
@@ -199,7 +199,7 @@ def varints(to_dtype: str) -> Transform:
 
 
 @cache
-def pack(bits: int) -> Transform:
+def bit_packing(bits: int) -> Transform:
     """Elements of 2, 4 or 6 bits, one in the low bits of each byte, packed without gaps, the first one lowest.
 
     Spec: onnx.proto, `TensorProto.raw_data`.
@@ -208,7 +208,7 @@ def pack(bits: int) -> Transform:
     return Transform(f"pack {bits} bits", elements, packed, partial(_pack, bits=bits))
 
 
-def unpack(data: Buffer, bits: int, count: int) -> Array:
+def unpacked_elements(data: Buffer, bits: int, count: int) -> Array:
     """The first `count` elements of 2, 4 or 6 bits as an array of a byte each, as `ml_dtypes` keeps them.
 
     Raises: TruncatedError if there are fewer.

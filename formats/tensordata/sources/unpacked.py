@@ -25,7 +25,7 @@ LEAST_BYTES = 1 << 12  # fewer fields are decoded one by one, so that a few such
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unpacked(Source):
+class UnpackedNumbers(Source):
     """The payload that a packed field with the same elements would have.
 
     `source` has whole fields, each with a tag of one byte. `width` is that of an element, in bytes; 0 for varints. The
@@ -78,7 +78,7 @@ class Unpacked(Source):
         return memoryview(self.read())
 
 
-def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> Unpacked | None:
+def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> UnpackedNumbers | None:
     """The adjacent fields with this tag of one byte from `position` of the source on.
 
     `None` if they are few. An incomplete or wrong element ends them.
@@ -95,7 +95,7 @@ def unpacked(source: Source, position: int, end: int, tag: int, width: int) -> U
         offsets.append(offsets[-1] + nbytes - count)
     if starts[-1] < LEAST_BYTES:
         return None
-    return Unpacked(source.slice(position, starts[-1]), width, tuple(starts), tuple(offsets))
+    return UnpackedNumbers(source.slice(position, starts[-1]), width, tuple(starts), tuple(offsets))
 
 
 def whole_fields(data: bytes, tag: int, width: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from formats.ir import walk
 from formats.ir.storage import check_is_alone
 from formats.options import make_options
 from formats.tensordata.file import File, is_address, is_stream, or_stream, with_storage
-from formats.tensordata.interrupted import read_steadily
+from formats.tensordata.interrupted import read_model_steadily
 from formats.tensordata.plan import OWNER_ACCESS, USE, Loss, Permissions
 from formats.tensordata.sources.source import Literal
 from formats.verbs.arguments import buffer_of, path_of, shown
@@ -164,9 +164,9 @@ def open_model(
         if is_address(path):
             from formats.tensordata.remote import remote_file
 
-            return remote_file.read_steadily(path, read)
+            return remote_file.read_address_steadily(path, read)
         try:
-            return read_steadily(path, read)
+            return read_model_steadily(path, read)
         except IsADirectoryError:
             if not path.is_dir():  # but if it is a data file
                 raise

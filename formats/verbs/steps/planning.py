@@ -16,7 +16,7 @@ from formats.ir.archive_link import without_link
 from formats.options import make_options
 from formats.tensordata.engine import execute
 from formats.tensordata.file import is_address, is_stream
-from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, in_order
+from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, losses_in_order
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
 from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
@@ -148,7 +148,7 @@ def check_and_execute(
 def check_losses(losses: Iterable[Loss], allow: Iterable[str] | None) -> None:
     """Raises UnsupportedError if losses matter that are not of an allowed kind."""
     allowed = frozenset(allow or ())
-    if refused := in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
+    if refused := losses_in_order(loss for loss in losses if loss.matters and loss.kind not in allowed):
         kinds = " ".join(f"`allow={kind}`" for kind in dict.fromkeys(loss.kind for loss in refused))
         losses_in_words = listed([f"{loss.where or 'model'}: {loss.summary}" for loss in refused], LOSSES_SHOWN, "; ")
         raise UnsupportedError(f"`strict` refuses these losses: {losses_in_words}; they pass with {kinds}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute, Function, Node, OperatorSetId
-    from formats.onnxpb.operator_sets import Form, Parameters
+    from formats.onnxpb.operator_sets import OperatorForm, ParameterCounts
 
 TYPE_NAMES: dict[int, str] = {number.value: number.name for number in AttributeType}
 # Operators that were removed before ONNX 1.5. `onnx.checker` lets them pass, but no runtime has them.
@@ -118,7 +118,7 @@ def _unknown(domain: str, operator: str, version: int) -> str:
     return f"{domain} has no operator {operator:.80}"
 
 
-def _numbers(operator: str, word: str, names: Sequence[str], wanted: Parameters) -> Iterator[tuple[str, str, str]]:
+def _numbers(operator: str, word: str, names: Sequence[str], wanted: ParameterCounts) -> Iterator[tuple[str, str, str]]:
     """What is wrong with the number of inputs or outputs, or with omitted ones."""
     if not wanted.least <= len(names) <= wanted.most:
         plural = "" if wanted.most == wanted.least == 1 else "s"
@@ -154,7 +154,7 @@ def _values(operator: str, attributes: Sequence[Attribute]) -> Iterator[tuple[st
                 yield "V422", step, f"{name!r} of {operator} is {number}, which is no element type"
 
 
-def _attributes(operator: str, attributes: Sequence[Attribute], form: Form) -> Iterator[tuple[str, str, str]]:
+def _attributes(operator: str, attributes: Sequence[Attribute], form: OperatorForm) -> Iterator[tuple[str, str, str]]:
     """What the operator set says against the attributes."""
     seen = set()
     for attribute in attributes:

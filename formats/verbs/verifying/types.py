@@ -14,14 +14,13 @@ from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_OPERATOR_SETS, ONNX, wal
 from formats.ir.copies import content
 from formats.ir.model import entries
 from formats.onnxpb.operator_sets import form_of, newest, signature_of
-from formats.onnxpb.value_types import tensor_text, type_text, types_made
+from formats.onnxpb.value_types import operator_type_text, tensor_text, types_made
 from formats.verbs.verifying.dims import differ, dims_of_results, dims_problem, dims_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Type
-    from formats.onnxpb.operator_sets import Signature
     from formats.verbs.verifying.dims import Dim, Dims
 
     Problem = tuple[str, str, str]
@@ -343,7 +342,7 @@ def _of_type(declared: Type | None) -> TypeAndDims | None:
     if declared is None:
         return None
     if (tensor := declared.tensor_type) is None:
-        return TypeAndDims(type_text(declared))
+        return TypeAndDims(operator_type_text(declared))
     dims = None if tensor.shape is None else tuple(map(_dim, tensor.shape.dim))
     return TypeAndDims(tensor_text(tensor.elem_type), dims)
 
@@ -374,7 +373,7 @@ def _holds(text: str, outer: str) -> bool:
     return outer == f"optional({text})"
 
 
-def _type_problems(operator: str, row: Signature, inputs: Sequence[TypeAndDims | None]) -> list[Problem]:
+def _type_problems(operator: str, row: TypeSignature, inputs: Sequence[TypeAndDims | None]) -> list[Problem]:
     """Which inputs have a type that the operator does not take."""
     problems: list[Problem] = []
     bound: dict[str, tuple[int, str]] = {}

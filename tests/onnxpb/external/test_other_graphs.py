@@ -63,7 +63,7 @@ def naming(folder: Path, name: str = "w.bin") -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_graphs, "_known", {})
+    monkeypatch.setattr(other_graphs, "_answered", {})
 
 
 @pytest.mark.parametrize("limits", [{}, {"WHOLE_BYTES": 0}, {"PIECE_BYTES": 64}, {"WHOLE_BYTES": 0, "PIECE_BYTES": 64}])

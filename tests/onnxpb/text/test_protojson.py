@@ -51,7 +51,7 @@ def test_values_and_their_text(message: Any, member: str) -> None:
     """Each kind of value is printed like this, and the text is parsed to the same message."""
     printed = f"{{\n  {member}\n}}"
     assert printed == protojson.to_json(message)
-    assert printed == protojson.to_json(protojson.parse(printed, type(message)))
+    assert printed == protojson.to_json(protojson.parse_json(printed, type(message)))
 
 
 def test_strings_that_are_not_utf8_are_refused() -> None:
@@ -68,10 +68,10 @@ def test_names_have_two_spellings(name: str) -> None:
     """The JSON name of a field in protobuf means the same field as its name in onnx.proto; both exclude each other."""
     for field in message_type(name).DESCRIPTOR.fields:
         names = {field.json_name: None}
-        assert CLASSES[name]() == protojson.parse(json.dumps(names), CLASSES[name])
+        assert CLASSES[name]() == protojson.parse_json(json.dumps(names), CLASSES[name])
         if field.name != field.json_name:
             with pytest.raises(DecodeError, match=f"{field.name} is there twice"):
-                protojson.parse(json.dumps({**names, field.name: None}), CLASSES[name])
+                protojson.parse_json(json.dumps({**names, field.name: None}), CLASSES[name])
 
 
 WRITTEN = [
@@ -93,12 +93,12 @@ WRITTEN = [
 def test_json_of_others_is_parsed_as_protobuf_does(written_text: str) -> None:
     """Every form that the mapping allows means the same as in protobuf."""
     expected = json_format.Parse(written_text, onnx.NodeProto())
-    assert expected.SerializeToString() == encoded(protojson.parse(written_text, ir.Node))
+    assert expected.SerializeToString() == encoded(protojson.parse_json(written_text, ir.Node))
 
 
 def test_largest_float() -> None:
     """The largest number of 32 bits is read as it is printed, rounded to 8 digits; protobuf refuses it."""
-    assert LARGEST_FLOAT == protojson.parse('{"f": 3.4028235e+38}', ir.Attribute).f
+    assert LARGEST_FLOAT == protojson.parse_json('{"f": 3.4028235e+38}', ir.Attribute).f
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_wrong_json_is_refused(written_text: str, where: str | None, problem: st
     with pytest.raises((json_format.ParseError, AttributeError)):
         json_format.Parse(written_text, onnx.NodeProto())
     with pytest.raises(DecodeError) as caught:
-        protojson.parse(written_text, ir.Node)
+        protojson.parse_json(written_text, ir.Node)
     assert problem in caught.value.message
     assert where == caught.value.where
 
@@ -171,20 +171,20 @@ def test_wrong_json_is_refused(written_text: str, where: str | None, problem: st
 def test_values_that_only_protobuf_takes_are_refused(written_text: str, problem: str) -> None:
     """Values that the mapping does not allow are refused, even if Python's protobuf accepts them."""
     with pytest.raises(DecodeError) as caught:
-        protojson.parse(written_text, ir.Attribute)
+        protojson.parse_json(written_text, ir.Attribute)
     assert problem in caught.value.message
 
 
 def test_members_of_a_oneof_exclude_each_other() -> None:
     """A dimension has a value or a name, not both, unless one is null."""
-    assert ir.Dimension(dim_value=1) == protojson.parse('{"dimParam": null, "dimValue": 1}', ir.Dimension)
+    assert ir.Dimension(dim_value=1) == protojson.parse_json('{"dimParam": null, "dimValue": 1}', ir.Dimension)
     with pytest.raises(DecodeError, match="dim_param and dim_value exclude each other"):
-        protojson.parse('{"dimValue": 1, "dimParam": "n"}', ir.Dimension)
+        protojson.parse_json('{"dimValue": 1, "dimParam": "n"}', ir.Dimension)
 
 
 def test_an_empty_list_is_absent() -> None:
     """An empty repeated field is equal to a missing one, as in the binary format."""
-    assert ir.Tensor() == protojson.parse('{"floatData": [], "dims": []}', ir.Tensor)
+    assert ir.Tensor() == protojson.parse_json('{"floatData": [], "dims": []}', ir.Tensor)
 
 
 def nested(depth: int) -> str:
@@ -194,17 +194,17 @@ def nested(depth: int) -> str:
 
 def test_nesting_is_limited() -> None:
     """Messages nested 100 deep are parsed; deeper ones are refused and do not overflow the stack."""
-    protojson.parse(nested(50), ir.Type)
+    protojson.parse_json(nested(50), ir.Type)
     for content in (nested(51), nested(100_000), "[" * 1_000_000, '{"a":' * 1_000_000):
         with pytest.raises(LimitError, match="nested"):
-            protojson.parse(content, ir.Type)
+            protojson.parse_json(content, ir.Type)
 
 
 def test_number_of_brackets_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small text cannot contain an unlimited number of lists that are not messages."""
     monkeypatch.setattr(protojson, "MAX_BRACKETS", 1000)
     with pytest.raises(LimitError, match="objects and lists"):
-        protojson.parse("[" + "[]," * 1000 + "0]", ir.Graph)
+        protojson.parse_json("[" + "[]," * 1000 + "0]", ir.Graph)
 
 
 VALUES = st.recursive(
@@ -221,7 +221,7 @@ VALUES = st.recursive(
 def test_any_json_gives_a_message_or_a_decode_error(value: Any) -> None:
     """Arbitrary JSON raises only DecodeError."""
     try:
-        protojson.parse(json.dumps(value), ir.Attribute)
+        protojson.parse_json(json.dumps(value), ir.Attribute)
     except DecodeError:
         pass
 

@@ -42,11 +42,13 @@ class Notation(NamedTuple):
 
 
 NOTATIONS = {
-    "text": Notation(TEXT_CODEC, textproto.to_text, textproto.parse, text_format.MessageToString, text_format.Parse),
+    "text": Notation(
+        TEXT_CODEC, textproto.to_text, textproto.parse_text, text_format.MessageToString, text_format.Parse
+    ),
     "json": Notation(
         JSON_CODEC,
         protojson.to_json,
-        protojson.parse,
+        protojson.parse_json,
         partial(json_format.MessageToJson, preserving_proto_field_name=True),
         json_format.Parse,
     ),

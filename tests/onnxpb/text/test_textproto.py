@@ -46,15 +46,15 @@ from tests.onnxpb.protos import encoded
 def test_values_and_their_text(message: Any, line: str) -> None:
     """Each kind of value is printed like this, and the line is parsed to the same message."""
     assert f"{line}\n" == textproto.to_text(message)
-    assert f"{line}\n" == textproto.to_text(textproto.parse(line, type(message)))
+    assert f"{line}\n" == textproto.to_text(textproto.parse_text(line, type(message)))
 
 
 def test_fields_that_are_there() -> None:
     """A message without fields is empty text; an empty field is different from a missing one."""
     assert "" == textproto.to_text(ir.Model())
-    assert ir.Model() == textproto.parse("", ir.Model) == textproto.parse(" # nothing\n", ir.Model)
+    assert ir.Model() == textproto.parse_text("", ir.Model) == textproto.parse_text(" # nothing\n", ir.Model)
     assert "graph {\n}\n" == textproto.to_text(ir.Model(graph=ir.Graph()))
-    assert ir.Tensor() == textproto.parse("float_data: []", ir.Tensor)
+    assert ir.Tensor() == textproto.parse_text("float_data: []", ir.Tensor)
 
 
 # Parsing text that people write
@@ -90,7 +90,7 @@ WRITTEN = [
 def test_text_of_people_is_parsed_as_protobuf_does(written_text: str) -> None:
     """Every syntax that people use means the same as in protobuf."""
     expected = text_format.Parse(written_text, onnx.NodeProto())
-    assert expected.SerializeToString() == encoded(textproto.parse(written_text, ir.Node))
+    assert expected.SerializeToString() == encoded(textproto.parse_text(written_text, ir.Node))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_text_of_people_is_parsed_as_protobuf_does(written_text: str) -> None:
 )
 def test_text_of_the_specification(written_text: str, expected: list[ir.Attribute]) -> None:
     """Syntax that the specification allows, but Python's protobuf does not read, is read."""
-    assert expected == textproto.parse(written_text, ir.Node).attribute
+    assert expected == textproto.parse_text(written_text, ir.Node).attribute
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_wrong_text_is_refused(written_text: str, problem: str) -> None:
     with pytest.raises(text_format.ParseError):
         text_format.Parse(written_text, onnx.NodeProto())
     with pytest.raises(DecodeError) as caught:
-        textproto.parse(written_text, ir.Node)
+        textproto.parse_text(written_text, ir.Node)
     assert problem in caught.value.message
 
 
@@ -167,20 +167,22 @@ def test_wrong_text_is_refused(written_text: str, problem: str) -> None:
 def test_escapes_that_do_not_exist_are_refused(escape: str) -> None:
     """A backslash before any other character is an error, although Python's protobuf accepts some."""
     with pytest.raises(DecodeError) as caught:
-        textproto.parse(f"name: '{escape}'", ir.Node)
+        textproto.parse_text(f"name: '{escape}'", ir.Node)
     assert "the string has an escape that does not exist" in caught.value.message
 
 
 def test_members_of_a_oneof_exclude_each_other() -> None:
     """A dimension has a value or a name, not both."""
     with pytest.raises(DecodeError, match="dim_param and dim_value exclude each other"):
-        textproto.parse("dim_value: 1 dim_param: 'n'", ir.Dimension)
+        textproto.parse_text("dim_value: 1 dim_param: 'n'", ir.Dimension)
 
 
 def test_errors_say_where() -> None:
     """An error names the dotted place, and the line and column in a long text."""
     with pytest.raises(DecodeError) as caught:
-        textproto.parse("graph {\n  node {}\n  node {\n    attribute { ints: 1 ints: 2 ints: x }\n  }\n}", ir.Model)
+        textproto.parse_text(
+            "graph {\n  node {}\n  node {\n    attribute { ints: 1 ints: 2 ints: x }\n  }\n}", ir.Model
+        )
     assert "graph.node[1].attribute[0].ints[2]" == caught.value.where
     assert "(line 4, column 39)" in caught.value.message
 
@@ -192,12 +194,12 @@ def nested(depth: int) -> str:
 
 def test_nesting_is_limited() -> None:
     """Messages nested 100 deep are parsed; deeper ones are refused and do not overflow the stack."""
-    assert textproto.parse(nested(50), ir.Type) == decode(
-        Literal(encoded(textproto.parse(nested(50), ir.Type))), ir.Type
+    assert textproto.parse_text(nested(50), ir.Type) == decode(
+        Literal(encoded(textproto.parse_text(nested(50), ir.Type))), ir.Type
     )
     for depth in (51, 100_000):
         with pytest.raises(LimitError, match="nested"):
-            textproto.parse(nested(depth), ir.Type)
+            textproto.parse_text(nested(depth), ir.Type)
 
 
 @settings(max_examples=300)
@@ -205,7 +207,7 @@ def test_nesting_is_limited() -> None:
 def test_any_text_gives_a_message_or_a_decode_error(content: str, in_message: bool) -> None:
     """Arbitrary text raises only DecodeError."""
     try:
-        textproto.parse(f"attribute {{ {content}" if in_message else content, ir.Node)
+        textproto.parse_text(f"attribute {{ {content}" if in_message else content, ir.Node)
     except DecodeError:
         pass
 

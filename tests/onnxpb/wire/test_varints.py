@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import DecodeError, LimitError, TruncatedError, WireError
-from formats.onnxpb.wire.varints import decode_varint, encode_varint, signed, skip_field, unpack
+from formats.onnxpb.wire.varints import decode_varint, encode_varint, signed, skip_field, unpack_numbers
 
 VARINTS = [
     (0, b"\x00"),
@@ -53,9 +53,9 @@ def test_long_varint_is_refused(data: bytes) -> None:
 
 def test_packed_elements_of_fixed_width() -> None:
     """A packed field of floats has one element for each of their widths; a part of one is refused."""
-    assert [1.0, -2.5] == unpack(struct.pack("<2f", 1.0, -2.5), struct.Struct("<f"))
+    assert [1.0, -2.5] == unpack_numbers(struct.pack("<2f", 1.0, -2.5), struct.Struct("<f"))
     with pytest.raises(WireError, match="7 bytes are not a whole number of 4-byte elements"):
-        unpack(bytes(7), struct.Struct("<f"))
+        unpack_numbers(bytes(7), struct.Struct("<f"))
 
 
 @given(st.integers(0, (1 << 64) - 1))
@@ -85,11 +85,11 @@ def test_unpacked_varints_are_those_decoded_alone(data: bytes, width: tuple[int,
         wanted = one_by_one()
     except (WireError, IndexError) as error:
         with pytest.raises(type(error)) as caught:
-            unpack(data, width)
+            unpack_numbers(data, width)
         if isinstance(error, WireError):
             assert str(caught.value) == str(error)
     else:
-        assert wanted == unpack(data, width)
+        assert wanted == unpack_numbers(data, width)
 
 
 @pytest.mark.parametrize(

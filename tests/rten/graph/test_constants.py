@@ -17,7 +17,7 @@ from formats.rten.graph.constants import TensorSection, as_rten_constant, densif
 from formats.rten.operators.creation import constant_tensor
 from formats.rten.types import HOLDERS, RTEN_FLOAT, RTEN_INT8, RTEN_INT32, RTEN_UINT8
 from formats.tensordata.sources.source import Literal
-from formats.tensordata.sources.transform import cast
+from formats.tensordata.sources.transform import casting
 
 INT64 = np.iinfo(np.int64)
 CASES = [
@@ -170,9 +170,9 @@ def test_sections_align_and_share():
             first,
             second,
             first,
-            cast("float16", "float32").of(first),
-            cast("float16", "float32").of(first),
-            cast("bfloat16", "float32").of(first),
+            casting("float16", "float32").of(first),
+            casting("float16", "float32").of(first),
+            casting("bfloat16", "float32").of(first),
         )
     ]
     assert places == [0, 128, 0, 256, 256, 512]

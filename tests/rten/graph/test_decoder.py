@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from formats.errors import DecodeError
-from formats.flatbuffer.fbs import Span
+from formats.flatbuffer.fbs import ConstantSpan
 from formats.rten.graph.attributes import get_int
 from formats.rten.graph.decoder import GraphDecoder
 from formats.tensordata.sources.source import Literal
@@ -23,7 +23,7 @@ def value(name=None, **table):
 
 def constant(name=None, **table):
     """Return a constant node; its six floats are in the model section, except if `table` says otherwise."""
-    table = {"shape": (2, 3)} | (table or {"data": ("FloatData", {"data": Span(8, 24)})})
+    table = {"shape": (2, 3)} | (table or {"data": ("FloatData", {"data": ConstantSpan(8, 24)})})
     return {"data": ("ConstantNode", table)} | ({"name": name} if name else {})
 
 
@@ -197,7 +197,7 @@ BROKEN = [
     ([constant("w", dtype=9, data_offset=0)], {}, "has no element type"),
     ([constant("w", data_offset=0)], {}, "has no element type"),
     ([constant("w", dtype="Float32")], {}, "the constant 'w' has no data"),
-    ([constant("w", shape=(7,), data=("FloatData", {"data": Span(8, 24)}))], {}, "has 24 bytes for the shape"),
+    ([constant("w", shape=(7,), data=("FloatData", {"data": ConstantSpan(8, 24)}))], {}, "has 24 bytes for the shape"),
     (
         [constant("w", shape=(1 << 32,) * 3, dtype="Int8", data_offset=0)],
         {},

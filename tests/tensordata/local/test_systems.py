@@ -22,7 +22,7 @@ from formats.onnxpb.external import confinement
 from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.file import File
 from formats.tensordata.local import directory, osio, output
-from formats.tensordata.local.directory import remove
+from formats.tensordata.local.directory import remove_file
 from formats.tensordata.local.osio import SYSTEM, Capabilities, extended, is_windows_name
 from formats.tensordata.local.output import ExistingFile, OutputFile
 from formats.tensordata.plan import FilePlan, PlacedWrite, WritePlan, check_plan
@@ -242,7 +242,7 @@ def test_an_open_file_is_removed(windows: None, path: Path) -> None:
     """A file that this process reads can be removed."""
     file = File.open(path, capabilities=WINDOWS)
     file.map(0, 1)
-    remove(path, WINDOWS)
+    remove_file(path, WINDOWS)
     assert not path.exists()
 
 

@@ -29,7 +29,7 @@ from formats.tensordata.file import File
 from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.replacing import hidden, journal, lock, publication, tail_replacement
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden, temporary_path
-from formats.tensordata.replacing.journal import Journal, Move, Old, journal_path
+from formats.tensordata.replacing.journal import Journal, NewFile, OldFile, journal_path
 from formats.tensordata.replacing.lock import Holder
 
 SECRET = b"precious" * 100
@@ -281,7 +281,7 @@ def test_hostile_journals_need_little(tmp_path: Path, content: bytes) -> None:
 
 def test_a_writer_refuses_a_journal_that_readers_would_refuse() -> None:
     """So many files that their journal would be too large are refused before anything moves."""
-    move = Move("w" * 200, f".m.onnx.{'0' * 16}.tmp", 1, 1, 1, None, None, None)
+    move = NewFile("w" * 200, f".m.onnx.{'0' * 16}.tmp", 1, 1, 1, None, None, None)
     with pytest.raises(FormatError, match="too many"):
         Journal((move,) * 60_000, "boot").encode()
 
@@ -292,7 +292,8 @@ def test_a_journal_names_no_hidden_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / "m.onnx"
     temporary = temporary_path(path).name
     moves = [
-        Move(*names, 1, 1, 1, None, None, None) for names in ((name, temporary), ("m.onnx", temporary_path(path).name))
+        NewFile(*names, 1, 1, 1, None, None, None)
+        for names in ((name, temporary), ("m.onnx", temporary_path(path).name))
     ]
     journal_path(path).write_bytes(Journal(tuple(moves), "").encode())
     with pytest.raises(DecodeError, match="not the name of a file next to the model"):
@@ -306,8 +307,8 @@ def test_a_clock_that_jumps_makes_no_file_old(tmp_path: Path, change: str) -> No
     path.write_bytes(bytes(100_000))
     status = path.stat()
     sample = journal.sample_of(path)
-    old = Old(".o", status.st_size, status.st_mtime_ns, sample)
-    move = Move("m.onnx", ".n", 1, 1, 1, None, None, old)
+    old = OldFile(".o", status.st_size, status.st_mtime_ns, sample)
+    move = NewFile("m.onnx", ".n", 1, 1, 1, None, None, old)
     if change == "other file":
         (tmp_path / "other").write_bytes(bytes(50_000) + b"x" + bytes(49_999))
         (tmp_path / "other").replace(path)
@@ -492,10 +493,10 @@ def test_an_inode_that_is_used_again_makes_no_file_new(tmp_path: Path, kind: str
     place = tmp_path / "w"
     place.write_bytes(b"new weights")
     status = place.stat()
-    new = Move(
+    new = NewFile(
         "w", temporary_path(path).name, 11, status.st_mtime_ns, status.st_ino, journal.sample_of(place), None, None
     )
-    last = Move("m.onnx", temporary_path(path).name, 1, 1, 1, None, None, None)
+    last = NewFile("m.onnx", temporary_path(path).name, 1, 1, 1, None, None, None)
     if kind == "other content":
         place.write_bytes(b"their bytes")
         os.utime(place, ns=(status.st_mtime_ns, status.st_mtime_ns))
@@ -652,8 +653,8 @@ def test_without_locks_nobody_cleans_what_may_be_alive(tmp_path: Path) -> None:
 def test_fields_of_a_journal_are_those_of_its_classes(tmp_path: Path) -> None:
     """A journal that was written is read back equal."""
     path = tmp_path / "m.onnx"
-    old = Old(f".m.onnx.{'1' * 16}.tmp", 5, -6, "a" * 64)
-    written = Journal((Move("m.onnx", f".m.onnx.{'2' * 16}.tmp", 1, 2, 3, "b" * 64, "c" * 64, old),), "boot")
+    old = OldFile(f".m.onnx.{'1' * 16}.tmp", 5, -6, "a" * 64)
+    written = Journal((NewFile("m.onnx", f".m.onnx.{'2' * 16}.tmp", 1, 2, 3, "b" * 64, "c" * 64, old),), "boot")
     journal_path(path).write_bytes(written.encode())
     assert written == journal.load_journal(path)
     assert json.loads(written.encode())["journal"] == journal.VERSION

@@ -124,7 +124,7 @@ def interrupted(path: Path, number: int, after: int, monkeypatch: pytest.MonkeyP
         return step
 
     with monkeypatch.context() as patch:
-        for name in ("move", "link", "unlink", "move_to_free", "_write_journal"):
+        for name in ("move_file", "make_link", "unlink", "move_to_free", "_write_journal"):
             patch.setattr(publication, name, counted(name))
         patch.setattr(publication, "_give_up", lambda steps, lock: lock.keep())
         try:

@@ -22,9 +22,9 @@ from formats.tensordata.sources.source import (
     Source,
     Transformed,
     contents,
-    place_of,
+    storage_key,
 )
-from formats.tensordata.sources.transform import Transform, cast
+from formats.tensordata.sources.transform import Transform, casting
 
 DATA = bytes(range(120))
 
@@ -162,9 +162,9 @@ def test_granules() -> None:
     """A transform that is only cheap as a whole makes every source above it so."""
     whole = Transform("whole", 0, 0, bytes).of(Literal(DATA), 120)
     assert Literal(DATA).granule_bytes == 1
-    assert cast("float16", "float32").of(Literal(DATA)).granule_bytes == 4
+    assert casting("float16", "float32").of(Literal(DATA)).granule_bytes == 4
     assert whole.granule_bytes == 0
-    assert cast("int32", "int16").of(whole).granule_bytes == 0
+    assert casting("int32", "int16").of(whole).granule_bytes == 0
     assert Concat.of(Literal(DATA), whole).granule_bytes == 0
     assert Concat.of(Literal(DATA)).granule_bytes == 1
     assert Concat.of().granule_bytes == 1
@@ -189,7 +189,7 @@ def test_transform_of_another_size(unit: int, nbytes: int) -> None:
 
 def test_transform_of_nothing() -> None:
     """An empty source is empty after a transform."""
-    source = cast("float16", "float32").of(Literal(b""))
+    source = casting("float16", "float32").of(Literal(b""))
     assert source.read() == bytes(source.view()) == b""
 
 
@@ -203,18 +203,18 @@ def test_places(file: File) -> None:
     """Sources that always have the same bytes have the same place, and others do not."""
     span = FileSpan(file, 10, 120)
     same = [span, FileSpan(file, 10, 120), span.slice(0, 120)]
-    assert len({place_of(source) for source in same}) == 1
+    assert len({storage_key(source) for source in same}) == 1
     others = [
         span,
         span.slice(0, 119),
         span.slice(1, 119),
-        cast("float16", "float32").of(span),
-        cast("int16", "int32").of(span),
+        casting("float16", "float32").of(span),
+        casting("int16", "int32").of(span),
         Literal(DATA),
         Literal(bytes(bytearray(DATA))),
         Concat.of(span),
     ]
-    assert len({place_of(source) for source in others}) == len(others)
+    assert len({storage_key(source) for source in others}) == len(others)
 
 
 def test_contents_of_small_sources(file: File, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_cast_is_numpys(from_dtype: str, to_dtype: str, data: bytes) -> None:
         expected = array.astype(to_dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        source = transform.cast(from_dtype, to_dtype).of(Literal(array.tobytes()))
+        source = transform.casting(from_dtype, to_dtype).of(Literal(array.tobytes()))
         assert expected.nbytes == source.nbytes
         result = np.frombuffer(source.read(), to_dtype)
     np.testing.assert_array_equal(expected, result)
@@ -60,7 +60,7 @@ def test_cast_is_numpys(from_dtype: str, to_dtype: str, data: bytes) -> None:
 def test_cast_of_a_too_large_double_is_infinite() -> None:
     """Numbers that float32 cannot express become infinite without a warning, and others are rounded to the nearest."""
     doubles = np.array([1e300, -1e300, 0.1, np.pi, np.nan])
-    result = np.frombuffer(transform.cast("float64", "float32").of(Literal(doubles.tobytes())).read(), "<f4")
+    result = np.frombuffer(transform.casting("float64", "float32").of(Literal(doubles.tobytes())).read(), "<f4")
     np.testing.assert_array_equal(np.float32([np.inf, -np.inf, 0.1, np.pi, np.nan]), result)
 
 
@@ -68,7 +68,7 @@ def test_cast_of_halves_is_numpys() -> None:
     """Every float16 becomes the same bits as in numpy."""
     halves = np.arange(1 << 16, dtype="<u2")
     expected = halves.view("<f2").astype("<f4").tobytes()
-    many = transform.cast("float16", "float32").of(Literal(halves.tobytes() * 5))
+    many = transform.casting("float16", "float32").of(Literal(halves.tobytes() * 5))
     assert 5 * expected == many.read() == bytes(many.view())
 
 
@@ -76,7 +76,7 @@ def test_cast_of_halves_is_numpys() -> None:
 @pytest.mark.parametrize(
     ("transform_of", "from_dtype"),
     [
-        *((transform.cast, dtype) for dtype in ("float16", "bfloat16", "float64", "bool", "int16")),
+        *((transform.casting, dtype) for dtype in ("float16", "bfloat16", "float64", "bool", "int16")),
         *((transform.clamp, dtype) for dtype in ("int64", "uint64", "uint32")),
     ],
 )
@@ -101,7 +101,7 @@ def test_any_elements_of_a_conversion(transform_of: Any, from_dtype: str, data: 
 def test_casts_warn_of_nothing() -> None:
     """Numbers that are too large, and signalling not-a-numbers, are cast without a warning of numpy."""
     numbers = struct.pack("<d", 1e300) + bytes.fromhex("010000000000f07f")
-    result = np.frombuffer(transform.cast("float64", "float32").of(Literal(numbers)).read(), "<f4")
+    result = np.frombuffer(transform.casting("float64", "float32").of(Literal(numbers)).read(), "<f4")
     assert np.isinf(result[0])
     assert np.isnan(result[1])
 
@@ -109,7 +109,7 @@ def test_casts_warn_of_nothing() -> None:
 def test_cast_of_bfloat16_is_that_of_ml_dtypes() -> None:
     """All 65,536 values of bfloat16 are widened without loss."""
     bits = np.arange(2**16, dtype=np.uint16)
-    result = np.frombuffer(transform.cast("bfloat16", "float32").of(Literal(bits.tobytes())).read(), "<f4")
+    result = np.frombuffer(transform.casting("bfloat16", "float32").of(Literal(bits.tobytes())).read(), "<f4")
     np.testing.assert_array_equal(bits.view(ml_dtypes.bfloat16).astype(np.float32), result)
 
 
@@ -189,21 +189,21 @@ def test_packing_as_onnx_does_it(data_type: int | None, dtype: Any, bits: int, c
         pytest.skip(f"needs an onnx with FLOAT6, not {onnx.__version__}")
     elements = np.frombuffer(bytes(code & (1 << bits) - 1 for code in codes), np.uint8)
     packed = numpy_helper.from_array(elements.view(dtype)).raw_data
-    source = transform.pack(bits).of(Literal(elements.tobytes()), len(packed))
+    source = transform.bit_packing(bits).of(Literal(elements.tobytes()), len(packed))
     assert packed == source.read()
-    assert elements.tolist() == transform.unpack(packed, bits, len(elements)).tolist()
+    assert elements.tolist() == transform.unpacked_elements(packed, bits, len(elements)).tolist()
 
 
 def test_packing_ignores_the_high_bits() -> None:
     """Only the low bits of a byte are used."""
-    assert bytes(transform.pack(4).apply(b"\xf1\xf2\xf3")) == b"\x21\x03"
+    assert bytes(transform.bit_packing(4).apply(b"\xf1\xf2\xf3")) == b"\x21\x03"
 
 
 @pytest.mark.parametrize(("bits", "count"), [(2, 5), (4, 3), (6, 2)])
 def test_unpacking_too_little(bits: int, count: int) -> None:
     """Fewer elements than requested are an error."""
     with pytest.raises(TruncatedError):
-        transform.unpack(b"\x00", bits, count)
+        transform.unpacked_elements(b"\x00", bits, count)
 
 
 @given(st.data())
@@ -214,11 +214,11 @@ def test_any_range_of_a_transform(data: st.DataObject) -> None:
     source = data.draw(
         st.sampled_from(
             [
-                transform.cast("float16", "float32").of(Literal(raw)),
+                transform.casting("float16", "float32").of(Literal(raw)),
                 transform.clamp("int64", "int32").of(Concat.of(Literal(raw[:3]), Literal(raw[3:]))),
-                transform.pack(6).of(Literal(raw)),
+                transform.bit_packing(6).of(Literal(raw)),
                 transform.varints("int32").of(Literal(raw), len(raw) * 4),
-                transform.cast("int16", "int32").of(transform.varints("int16").of(Literal(raw), len(raw) * 2)),
+                transform.casting("int16", "int32").of(transform.varints("int16").of(Literal(raw), len(raw) * 2)),
             ]
         )
     )
@@ -262,10 +262,10 @@ def test_range_of_a_whole_is_read_once() -> None:
         return bytes(data)
 
     whole = transform.Transform("whole", 0, 0, apply).of(Literal(bytes(3 << 20)), 3 << 20)
-    assert transform.range_of(transform.cast("int8", "int16").of(whole), "int16") == (0, 0)
+    assert transform.range_of(transform.casting("int8", "int16").of(whole), "int16") == (0, 0)
     assert calls == [3 << 20]
 
 
 def test_transforms_are_equal_by_name() -> None:
     """Two requests for a transform return the same object."""
-    assert transform.cast("float16", "float32") is transform.cast("float16", "float32")
+    assert transform.casting("float16", "float32") is transform.casting("float16", "float32")

@@ -24,7 +24,7 @@ from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources import transform
 from formats.tensordata.sources import unpacked as unpacked_module
 from formats.tensordata.sources.source import Literal, Source
-from formats.tensordata.sources.unpacked import Unpacked, unpacked
+from formats.tensordata.sources.unpacked import UnpackedNumbers, unpacked
 from tests.onnxpb.protos import Watched, encoded
 
 FLOAT, INT32, INT64, DOUBLE, UINT64 = 0x25, 0x28, 0x38, 0x51, 0x58
@@ -213,7 +213,7 @@ def test_typed_fields_stream(tmp_path: Path, packed: bool, count: int, most_mib:
     for name in ("packed.onnx", "external.onnx"):
         for tensor, (_, _, expected) in zip(onnx.load(tmp_path / name).graph.initializer, made, strict=True):
             assert np.array_equal(to_array(tensor), expected)
-    assert packed or isinstance(next(load(path).tensors())[1].float_data, Unpacked)
+    assert packed or isinstance(next(load(path).tensors())[1].float_data, UnpackedNumbers)
     kept = {tensor.name: tensor.numpy() for _, tensor in load(tmp_path / "m.rten").tensors()}
     for name, _, expected in made:
         assert np.array_equal(kept[name], expected)

@@ -45,7 +45,7 @@ def test_any_range(numbers: list[int], block_bytes: int, dtype: str, data: st.Da
         stop = data.draw(st.integers(start, len(expected)))
         assert expected[start:stop] == source.read(start, stop - start)
         assert expected == pickle.loads(pickle.dumps(source)).read()
-        assert expected == b"".join(transform.cast(dtype, dtype).of(source).chunks(7 * np.dtype(dtype).itemsize))
+        assert expected == b"".join(transform.casting(dtype, dtype).of(source).chunks(7 * np.dtype(dtype).itemsize))
 
 
 @pytest.mark.parametrize("block_bytes", [10, 30, 1000])

@@ -237,7 +237,7 @@ def test_a_link_has_no_backup(old: Path) -> None:
 
 def test_without_two_names_for_a_file_a_backup_is_a_copy(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a filesystem without hard links, the data files are copied."""
-    monkeypatch.setattr(further_name, "link", lambda *_: False)
+    monkeypatch.setattr(further_name, "make_link", lambda *_: False)
     formats.save(model(2), old, overwrite=True, backup=True, **SPLIT)
     assert (expected(2), expected(1)) == (weights(old), weights(old.parent / "a.bak.onnx"))
     assert not [name for name in names(old.parent) if name.startswith(".")]
@@ -401,11 +401,11 @@ class Stopped(BaseException):
 
 
 PLACES = [
-    (publication, "move"),
+    (publication, "move_file"),
     (publication, "unlink"),
     (publication, "move_to_free"),
-    (publication, "link"),
-    (further_name, "link"),
+    (publication, "make_link"),
+    (further_name, "make_link"),
     (directory, "unlink"),
     (replacement, "unlink_same"),
     (replacement, "execute"),
