@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.node_conversion import RefusedError, converted, instance, lone, since
-from formats.editing.older_forms import INDICES
+from formats.editing.node_conversion import converted, instance, since
+from formats.editing.node_forms import NoFormError, constant_node, constant_of_node, lone_node
 from formats.editing.options import Edit, EditResult, counted
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
 from formats.ir.copies import copied
 from formats.ir.model import (
-    Attribute,
     Dimension,
     Function,
     Graph,
@@ -30,23 +29,21 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
-from formats.ir.storage import from_numpy
 from formats.onnxpb.newer_parts import FIELDS, newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
-from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
+from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.node_conversion import Converted, Lone
+    from formats.editing.node_forms import LoneNode, NodeForm
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen
 
 
 ONNX = ("", "ai.onnx")
-NEWEST = SETS["ai.onnx"]
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
 INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
@@ -65,27 +62,30 @@ def set_name(domain: str | None) -> str:
     return "" if (domain or "") in ONNX else domain or ""
 
 
-def version_of(imports: list[OperatorSetId]) -> int | None:
-    """The version of ONNX's own operators that a model or function imports."""
-    return next((entry.version for entry in imports if (entry.domain or "") in ONNX), None)
+def version_of(imports: list[OperatorSetId], domain: str = "") -> int | None:
+    """The version of an operator set that a model or function imports; without a domain, of ONNX's own."""
+    return next((entry.version for entry in imports if set_name(entry.domain) == domain), None)
 
 
-def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
+def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, EditResult]:
     """The model with ONNX's own operators in this version of their set, up or down, and what was done.
 
+    `domain` names another set of ONNX, such as "ai.onnx.ml".
+
     Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if a
-    node gets another form, and onnx is not installed.
+    node needs a definition that the package onnx has, and it is not installed.
     """
-    given = version_of(model.opset_import)
+    newest = SETS[domain or "ai.onnx"]
+    given = version_of(model.opset_import, domain)
     if given is None:
-        raise UnsupportedError("the model imports no operators of ONNX, so their version cannot change")
-    versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import)) is not None)}
+        raise UnsupportedError(f"the model imports no operators of {domain or 'ONNX'}, so their version cannot change")
+    versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import, domain)) is not None)}
     if versions == {version}:
         return model, EditResult()
-    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= NEWEST):
-        raise UnsupportedError(f"ONNX has the operator sets 1 to {NEWEST}, not {unknown[0]}")
+    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= newest):
+        raise UnsupportedError(f"{domain or 'ONNX'} has the operator sets 1 to {newest}, not {unknown[0]}")
     new = copied(model)
-    work = _Work(new, version)
+    work = _Work(new, version, domain)
     try:
         types = inferred(model)
     except MissingPackageError as error:
@@ -94,50 +94,22 @@ def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
     work.convert()
     for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
         for index, entry in enumerate(imports):
-            if (entry.domain or "") in ONNX:
+            if set_name(entry.domain) == domain:
                 imports[index] = copied(entry)
                 imports[index].version = version
     return new, EditResult((Edit("opset", work.sentence(given)),), tuple(work.losses()))
 
 
-def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, EditResult]:
-    """The model with an older version of another operator set, if it has a newer one than `most`.
-
-    Only the number changes, so all operators must have the same form in both.
-
-    Raises: UnsupportedError for an operator with another form.
-    """
-    given = max((entry.version or 0 for entry in _imports(model, domain)), default=0)
-    if given <= most:
-        return model, EditResult()
-    for place, node in walk.nodes(model):
-        if node.domain == domain and since(node.op_type or "", given, domain) != since(
-            node.op_type or "", most, domain
-        ):
-            raise UnsupportedError(
-                f"the model cannot be written in version {most} of {domain}: {place} ({node.op_type}) has another form "
-                "there, and nothing converts it"
-            )
-    new = copied(model)
-    for entry in _imports(new, domain):
-        entry.version = min(entry.version or 0, most)
-    return new, EditResult((Edit("opset", f"operator set {given} -> {most} of {domain}"),))
-
-
-def _imports(model: Model, domain: str) -> list[OperatorSetId]:
-    every = (model.opset_import, *(each.opset_import for each in model.functions))
-    return [entry for imports in every for entry in imports if entry.domain == domain]
-
-
 class _Work:
     """The nodes of a model that have to be converted, and their new forms."""
 
-    def __init__(self, model: Model, version: int) -> None:
-        self.model, self.version = model, version
+    def __init__(self, model: Model, version: int, domain: str) -> None:
+        self.model, self.version, self.domain = model, version, domain
         self.functions = {(each.domain or "", each.name or "") for each in model.functions}
-        self.lone: dict[tuple[int, bytes], Lone] = {}
+        self.lone: dict[tuple[int, bytes], LoneNode] = {}
         self.waiting: dict[int, Waiting] = {}  # by the identity of the node
-        self.forms: dict[tuple[int, bytes], Converted] = {}
+        self.forms: dict[tuple[int, bytes], NodeForm] = {}
+        self.refusals: dict[tuple[int, bytes], str] = {}
         self.names: set[str] = set()
         self.left: set[str] = set()  # inputs that converted nodes no longer have
         self.known: dict[tuple[str, int], bool] = {}
@@ -155,9 +127,11 @@ class _Work:
             ]
         for where, graph in roots:
             if graph is not None:
-                self.look(graph, where, version_of(self.model.opset_import) or 0, ChainMap(), ChainMap(), found)
+                self.look(
+                    graph, where, version_of(self.model.opset_import, self.domain) or 0, ChainMap(), ChainMap(), found
+                )
         for index, function in enumerate(self.model.functions):
-            if (own := version_of(function.opset_import)) is not None:
+            if (own := version_of(function.opset_import, self.domain)) is not None:
                 self.look(function, f"functions[{index}]", own, ChainMap(), ChainMap(), found)
 
     def look(
@@ -183,7 +157,7 @@ class _Work:
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
                 self.look(inner, at, given, types, constants, found)
             if self.changes(node, given):
-                single = lone(node, types.get, constants.get)
+                single = lone_node(node, types.get, constants.get)
                 key = (given, single.key)
                 self.lone.setdefault(key, single)
                 self.waiting[id(node)] = Waiting(place, node, key)
@@ -191,11 +165,11 @@ class _Work:
     def changes(self, node: Node, given: int) -> bool:
         """Whether the operator of a node has another form in the new version."""
         operator = node.op_type or ""
-        if (node.domain or "") not in ONNX or (node.domain or "", operator) in self.functions:
+        if set_name(node.domain) != self.domain or (node.domain or "", operator) in self.functions:
             return False
         key = (operator, given)
         if key not in self.known:
-            self.known[key] = since(operator, given) != since(operator, self.version)
+            self.known[key] = since(operator, given, self.domain) != since(operator, self.version, self.domain)
         return self.known[key]
 
     def constants(self, graph: Graph | Function) -> Iterator[Tensor]:
@@ -205,23 +179,18 @@ class _Work:
             inputs = set() if is_old else {value.name for value in graph.input}
             yield from (each for each in graph.initializer if each.name not in inputs and _is_small(each))
         for node in graph.node:
-            if node.op_type == "Constant" and (node.domain or "") in ONNX and node.attribute and node.output:
-                tensor = _constant(node.attribute[0])
-                if tensor is not None and _is_small(tensor):
-                    named = copied(tensor)
-                    named.name = node.output[0]
-                    yield named
+            if (tensor := constant_of_node(node)) is not None and _is_small(tensor):
+                yield tensor
 
     def convert(self) -> None:
         """Convert the nodes. Raises: UnsupportedError for all that cannot be converted."""
-        for given in {key[0] for key in self.lone}:
-            keys = [key for key in self.lone if key[0] == given]
-            nodes = [self.lone[key] for key in keys]
-            forms = converted(nodes, given, self.version, with_opset)
-            self.forms.update(zip(keys, forms, strict=True))
-        refused = [each for each in self.waiting.values() if self.forms[each.key].refusal]
-        if refused:
-            raise RefusedError(self.refusal(refused), [self.forms[each.key].refusal for each in refused])
+        for key, single in self.lone.items():
+            try:
+                self.forms[key] = converted(single, key[0], self.version)
+            except NoFormError as error:  # noqa: PERF203 (all reasons are collected)
+                self.refusals[key] = error.message
+        if self.refusals:
+            raise UnsupportedError(self.refusal())
         for graph in _all_graphs(self.model):
             self.put_in(graph)
         self.drop_unused()
@@ -237,7 +206,7 @@ class _Work:
             made, tensors = instance(self.forms[waiting.key], node, self.fresh)
             is_old = (self.model.ir_version or 0) < INTERFACE_WITH_WEIGHTS
             if isinstance(graph, Function) or is_old:  # whose initializers would have to be inputs
-                made = [*map(_as_node, tensors), *made]
+                made = [*map(constant_node, tensors), *made]
             else:
                 graph.initializer = [*graph.initializer, *tensors] if tensors else graph.initializer
             self.left |= set(node.input).difference(*(each.input for each in made))
@@ -267,28 +236,33 @@ class _Work:
             if not isinstance(graph, Function) and unused:
                 graph.initializer = [each for each in graph.initializer if each.name not in unused]
 
-    def refusal(self, refused: list[Waiting]) -> str:
+    def refusal(self) -> str:
         """The error for the nodes that cannot be converted."""
         lines = []
-        for each in refused:
-            name = f" {each.node.name!r:.80}" if each.node.name else ""
-            lines.append(f"{each.place} ({each.node.op_type}{name}): {self.forms[each.key].refusal}")
+        for each in self.waiting.values():
+            if reason := self.refusals.get(each.key):
+                name = f" {each.node.name!r:.80}" if each.node.name else ""
+                lines.append(f"{each.place} ({each.node.op_type}{name}): {reason}")
         shown = listed(lines, NAMED, "; ", "node")
-        return f"the model cannot be written in operator set {self.version}: {shown}{self.why_unknown}"
+        words = f" of {self.domain}" if self.domain else ""
+        return f"the model cannot be written in operator set {self.version}{words}: {shown}{self.why_unknown}"
 
     def losses(self) -> Iterator[Loss]:
-        """What differs for special values, each once."""
-        differences = [(each.place, self.forms[each.key].difference) for each in self.waiting.values()]
-        for detail in dict.fromkeys(detail for _, detail in differences if detail):
-            places = [place for place, each in differences if each == detail]
-            times = f" ({len(places)} times)" if len(places) > 1 else ""
-            yield Loss("opset", places[0], f"{detail}{times}", RARE if detail == INDICES else SPECIAL)
+        """What differs, each once."""
+        places: dict[tuple[str, Seen], list[str]] = {}
+        for each in self.waiting.values():
+            if (difference := self.forms[each.key].difference) is not None:
+                places.setdefault(difference, []).append(each.place)
+        for (detail, seen), where in places.items():
+            times = f" ({len(where)} times)" if len(where) > 1 else ""
+            yield Loss("opset", where[0], f"{detail}{times}", seen)
 
     def sentence(self, given: int) -> str:
         """What was done."""
         counts = Counter(each.node.op_type or "" for each in self.waiting.values())
         defined = {each.node.op_type for each in self.waiting.values() if self.forms[each.key].is_defined}
-        text = f"operator set {given} -> {self.version}, {counted(len(self.waiting), 'node')} converted"
+        words = f" of {self.domain}" if self.domain else ""
+        text = f"operator set {given} -> {self.version}{words}, {counted(len(self.waiting), 'node')} converted"
         if defined:
             names = ", ".join(sorted(f"{name} x {counts[name or '']}" for name in defined))
             text += f"; written with other operators: {names}"
@@ -320,27 +294,6 @@ def _is_small(tensor: Tensor) -> bool:
         return tensor.source().nbytes <= SMALL_BYTES
     except FormatError:  # strings, or data that do not fit
         return False
-
-
-def _constant(attribute: Attribute) -> Tensor | None:
-    """The tensor of a Constant, unless it has strings or is sparse."""
-    import numpy
-
-    if attribute.t is not None:
-        return attribute.t
-    if attribute.name in ("value_int", "value_ints"):
-        value = attribute.i if attribute.name == "value_int" else attribute.ints
-        return from_numpy(numpy.array(value, numpy.int64))
-    if attribute.name in ("value_float", "value_floats"):
-        return from_numpy(
-            numpy.array(attribute.f if attribute.name == "value_float" else attribute.floats, numpy.float32)
-        )
-    return None
-
-
-def _as_node(tensor: Tensor) -> Node:
-    """A constant as a node, which functions and models before IR version 4 need."""
-    return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])
 
 
 # Newer fields without which a model computes the same: what they are, and who misses them.

@@ -13,8 +13,9 @@ from formats.codecs.onnxruntime_releases import (
     is_before,
     limits_of,
 )
-from formats.editing.operator_sets import version_of, with_ir_version, with_opset, with_other_set
+from formats.editing.operator_sets import version_of, with_ir_version, with_opset
 from formats.editing.options import EditResult
+from formats.editing.version_steps import ML
 from formats.errors import UnsupportedError
 from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
@@ -48,8 +49,9 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             opset = row.opset
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
-        model, more = with_other_set(model, "ai.onnx.ml", row.ml_opset)
-        result += more
+        if (version_of(model.opset_import, ML) or 0) > row.ml_opset:
+            model, more = with_opset(model, row.ml_opset, ML)
+            result += more
     if opset is not None:
         model, more = with_opset(model, opset)
         result += more
