@@ -58,7 +58,7 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
         try:
             form, version = _in_step(known, version, step, up=wanted > version)
         except NoFormError as error:
-            form, version = _by_others(known, version, wanted, error)
+            form, version = _by_others(known, version, wanted, error, is_first=step == min(_versions(node)))
             result.is_defined = True
         _rename_new(form, {*lone.node.input, *lone.node.output, *result.types, *result.constants})
         result.constants |= form.constants
@@ -72,14 +72,18 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
     return result
 
 
+def _versions(node: Node) -> Iterable[int]:
+    """The versions of the operator of a node."""
+    return signatures_of(node.domain or ONNX, node.op_type or "")
+
+
 def _next_step(node: Node, version: int, wanted: int) -> int | None:
     """The version whose row the next step takes, or `None` if the operator has the same form in both."""
-    versions = signatures_of(node.domain or ONNX, node.op_type or "")
     own = since(node.op_type or "", version, node.domain or "")
     if own is None:
         raise NoFormError(f"version {version} of {node.domain or ONNX} has no operator {node.op_type or '':.80}")
     if wanted > version:
-        return min((first for first in versions if version < first <= wanted), default=None)
+        return min((first for first in _versions(node) if version < first <= wanted), default=None)
     return own if own > wanted else None
 
 
@@ -88,7 +92,7 @@ def _in_step(lone: LoneNode, version: int, step: int, *, up: bool) -> tuple[Node
     domain, operator = lone.node.domain or "", lone.operator
     row = step_to(domain, operator, step)
     if row is None:
-        if min(signatures_of(domain or ONNX, operator)) == step:
+        if min(_versions(lone.node)) == step:
             raise NoFormError("no older operator set has it")
         raise NoFormError(f"nobody has compared version {step} of {operator} with the one before it")
     form, after = NodeForm(lone), step if up else step - 1
@@ -137,13 +141,15 @@ def _rename_new(form: NodeForm, taken: set[str]) -> None:
 # What ONNX defines by other operators
 
 
-def _by_others(lone: LoneNode, version: int, wanted: int, error: NoFormError) -> tuple[NodeForm, int]:
+def _by_others(
+    lone: LoneNode, version: int, wanted: int, error: NoFormError, *, is_first: bool
+) -> tuple[NodeForm, int]:
     """A node by other operators, and the version in which they are written.
 
     Raises: NoFormError, the one given unless more is known.
     """
     form = NodeForm(lone)
-    if lone.operator in OLDER and not lone.node.domain and wanted < min(signatures_of(ONNX, lone.operator)):
+    if is_first and lone.operator in OLDER and not lone.node.domain:
         version, rewriting = OLDER[lone.operator]
         rewriting(lone, form, wanted)
         return form, version

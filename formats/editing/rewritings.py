@@ -32,6 +32,7 @@ EVEN: Final = "its last part may be smaller than the others, which Split cannot 
 PLACES: Final = "before version 11, ONNX does not say which places of its input it reads"
 SCAN: Final = "before version 9, Scan has an axis for batches, and nothing converts it"
 TRAINING: Final = "Dropout drops elements in training before version 7; here it drops none, as in all runtimes"
+MASK: Final = "before version 12, ONNX does not say what the mask of a Dropout is that drops nothing; from it on it is true"
 IN_TRAINING: Final = "it is in training mode, where each run computes something else"
 
 
@@ -389,6 +390,8 @@ def mask_down(old: LoneNode, new: NodeForm) -> None:
 
 def ratio_up(old: LoneNode, new: NodeForm) -> None:
     """The ratio of Dropout becomes an input; without training it has no effect."""
+    if old.output(1):
+        new.tell(MASK, RARE)
     inputs = [old.input(0)]
     if (ratio := old.value("ratio")) is not None:
         inputs.append(new.constant(ratio, dtypes.FLOAT, "ratio"))
@@ -397,6 +400,8 @@ def ratio_up(old: LoneNode, new: NodeForm) -> None:
 
 def ratio_down(old: LoneNode, new: NodeForm) -> None:
     """See `ratio_up`."""
+    if old.output(1):
+        new.tell(MASK, RARE)
     if old.input(2):
         training = old.constant(old.input(2))
         if training is None or training.any():
