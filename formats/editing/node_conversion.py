@@ -21,6 +21,7 @@ from formats.onnxpb.operator_sets import ONNX, form_of, is_function, signature_o
 from formats.onnxpb.value_types import tensor_text, type_of, type_text, types_made
 from formats.onnxpb.wire.decoder import decode
 from formats.ort.operators import operator as operator_of
+from formats.tensordata.plan import RARE
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Attribute, Node, Tensor
     from formats.onnxpb.operator_sets import Form, Signature
 
+COUNT: Final = "the number of elements of a Range of floats may differ by one, because it is computed in FLOAT"
 GRAPHS: Final = (5, 10)  # the types of attributes with graphs
 
 
@@ -149,6 +151,9 @@ def _by_others(
     Raises: NoFormError, the one given unless more is known.
     """
     form = NodeForm(lone)
+    row = lone.elem_type(lone.input(0))
+    if lone.operator == "Range" and row is not None and row.kind == "f":
+        form.tell(COUNT, RARE)
     if is_first and lone.operator in OLDER and not lone.node.domain:
         version, rewriting = OLDER[lone.operator]
         rewriting(lone, form, wanted)
@@ -200,7 +205,9 @@ def _definition(lone: LoneNode, version: int, wanted: int) -> tuple[Function, in
     if (chosen := nearest(schema.function_opset_versions)) is not None:
         data = schema.get_function_with_opset_version(chosen)
     elif (chosen := nearest(schema.context_dependent_function_opset_versions)) is not None:
-        types = [as_bytes(lone.types.get(name) or Type()) if name else b"" for name in lone.node.input]
+        if any(name and name not in lone.types for name in lone.node.input):
+            return None  # its definition depends on types that are not known
+        types = [as_bytes(lone.types[name]) if name else b"" for name in lone.node.input]
         try:
             data = schema.get_context_dependent_function_with_opset_version(chosen, as_bytes(lone.node), types)
         except Exception:
@@ -220,7 +227,7 @@ def _inlined(function: Function, lone: LoneNode, version: int) -> list[Node]:
 
 
 def rename(graph: Graph, names: Mapping[str, str], values: Mapping[str | None, Attribute] | None) -> None:
-    """Give a graph and its subgraphs other names of values, and attributes for references, which stay without `values`."""
+    """Give a graph and its subgraphs other names of values; `values` are attributes in place of references to them."""
     for node in graph.node:
         node.input = [names.get(name, name) for name in node.input]
         node.output = [names.get(name, name) for name in node.output]

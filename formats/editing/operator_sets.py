@@ -6,8 +6,10 @@ Spec: onnx.proto, `Version`; ONNX docs, IR.md.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.editing.extraction import all_nodes
 from formats.editing.node_conversion import converted, instance, since
 from formats.editing.node_forms import NoFormError, constant_node, constant_of_node, lone_node
 from formats.editing.options import Edit, EditResult, counted
@@ -15,6 +17,7 @@ from formats.editing.scopes import all_messages, defined_in, main_graph, names_u
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import walk
 from formats.ir.copies import copied
+from formats.ir.functions import functions_of, key_of
 from formats.ir.model import (
     Dimension,
     Function,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.ir.functions import Key
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen
 
@@ -86,11 +90,7 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
         raise UnsupportedError(f"{domain or 'ONNX'} has the operator sets 1 to {newest}, not {unknown[0]}")
     new = copied(model)
     work = _Work(new, version, domain)
-    try:
-        types = inferred(model)
-    except MissingPackageError as error:
-        types, work.why_unknown = None, f"; {error.message}"
-    work.look_at_all(types)
+    work.look_at_all()
     work.convert()
     for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
         for index, entry in enumerate(imports):
@@ -105,7 +105,7 @@ class _Work:
 
     def __init__(self, model: Model, version: int, domain: str) -> None:
         self.model, self.version, self.domain = model, version, domain
-        self.functions = {(each.domain or "", each.name or "") for each in model.functions}
+        self.functions = functions_of(model.functions)
         self.lone: dict[tuple[int, bytes], LoneNode] = {}
         self.waiting: dict[int, Waiting] = {}  # by the identity of the node
         self.forms: dict[tuple[int, bytes], NodeForm] = {}
@@ -113,26 +113,54 @@ class _Work:
         self.names: set[str] = set()
         self.left: set[str] = set()  # inputs that converted nodes no longer have
         self.known: dict[tuple[str, int], bool] = {}
-        self.elements: dict[str, dict[str, str]] = {}  # types without shapes, if no others are known
+        self.calls: dict[Key, list[list[Type | None]]] = {}  # the types of the inputs of each call of a function
         self.why_unknown = ""
 
-    def look_at_all(self, types: Model | None) -> None:
-        """Find the nodes that have to be converted, in all graphs and functions; `types` has what onnx infers."""
-        self.elements = value_types(self.model) if types is None else {}
-        found = {} if types is None else dict(walk.graphs(types))
+    def look_at_all(self) -> None:
+        """Find the nodes that have to be converted, in all graphs and functions."""
+        types = self.types_of(self.model)
         roots = [("graph", self.model.graph)]
         for index, info in enumerate(entries(self.model, "training_info")):
             roots += [
                 (f"training_info[{index}].{word}", getattr(info, word)) for word in ("initialization", "algorithm")
             ]
+        given = version_of(self.model.opset_import, self.domain) or 0
         for where, graph in roots:
             if graph is not None:
-                self.look(
-                    graph, where, version_of(self.model.opset_import, self.domain) or 0, ChainMap(), ChainMap(), found
-                )
-        for index, function in enumerate(self.model.functions):
+                self.look(graph, where, given, ChainMap(), ChainMap(), types)
+        places = {id(function): index for index, function in enumerate(self.model.functions)}
+        for key in _callers_first(self.functions):
+            function = self.functions[key]
+            index = places[id(function)]
             if (own := version_of(function.opset_import, self.domain)) is not None:
-                self.look(function, f"functions[{index}]", own, ChainMap(), ChainMap(), found)
+                where = f"functions[{index}]"
+                types = self.types_of(self.body(function, key), where)
+                self.look(function, where, own, ChainMap(), ChainMap(), types)
+
+    def types_of(self, model: Model, where: str = "graph") -> dict[str, dict[str, Type]]:
+        """The types of values that are known, by the place of their graph and by name; `where` is the first place."""
+        types: dict[str, dict[str, Type]] = {}
+        for place, texts in value_types(model).items():
+            derived = {name: kind for name, text in texts.items() if (kind := type_of(text)) is not None}
+            types[where + place.removeprefix("graph")] = derived
+        try:
+            with_shapes = inferred(model)
+        except MissingPackageError as error:
+            with_shapes, self.why_unknown = None, f"; {error.message}"
+        for place, graph in walk.graphs(with_shapes) if with_shapes is not None else ():
+            types.setdefault(where + place.removeprefix("graph"), {}).update(known_types(graph))
+        return types
+
+    def body(self, function: Function, key: Key) -> Model:
+        """The nodes of a function as a model, whose inputs have the types that they have in all calls."""
+        inputs = []
+        for index, name in enumerate(function.input):
+            kinds = [call[index] if index < len(call) else None for call in self.calls.get(key, ())]
+            inputs.append(ValueInfo(name, kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None))
+        graph = Graph(name="body", node=function.node, input=inputs)
+        return Model(
+            self.model.ir_version, opset_import=function.opset_import, graph=graph, functions=self.model.functions
+        )
 
     def look(
         self,
@@ -141,12 +169,12 @@ class _Work:
         given: int,
         types: ChainMap[str, Type | None],
         constants: ChainMap[str, Tensor | None],
-        found: Mapping[str, Graph],
+        types_by_place: Mapping[str, dict[str, Type]],
     ) -> None:
-        """Find the nodes of a graph that have to be converted; `found` are graphs with types, by place."""
-        hidden = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
-        derived = {name: type_of(text) for name, text in self.elements.get(where, {}).items()}
-        types = types.new_child(hidden | derived | dict(known_types(graph, found.get(where))))
+        """Find the nodes of a graph that have to be converted."""
+        hidden: dict[str, Any] = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
+        own = {} if isinstance(graph, Function) else dict(known_types(graph))
+        types = types.new_child(hidden | own | types_by_place.get(where, {}))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
         self.names.update(types, constants)
         for index, node in enumerate(graph.node):
@@ -155,17 +183,19 @@ class _Work:
             for name, inner in subgraphs(node):
                 attribute = next(each for each in node.attribute if each.name == name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self.look(inner, at, given, types, constants, found)
-            if self.changes(node, given):
+                self.look(inner, at, given, types, constants, types_by_place)
+            if (key := key_of(node.domain, node.op_type, node.overload)) in self.functions:
+                self.calls.setdefault(key, []).append([types.get(name) for name in node.input])
+            elif self.changes(node, given):
                 single = lone_node(node, types.get, constants.get)
-                key = (given, single.key)
-                self.lone.setdefault(key, single)
-                self.waiting[id(node)] = Waiting(place, node, key)
+                form = (given, single.key)
+                self.lone.setdefault(form, single)
+                self.waiting[id(node)] = Waiting(place, node, form)
 
     def changes(self, node: Node, given: int) -> bool:
         """Whether the operator of a node has another form in the new version."""
         operator = node.op_type or ""
-        if set_name(node.domain) != self.domain or (node.domain or "", operator) in self.functions:
+        if set_name(node.domain) != self.domain:
             return False
         key = (operator, given)
         if key not in self.known:
@@ -274,19 +304,27 @@ def _all_graphs(model: Model) -> list[Graph | Function]:
     return [*(graph for _, graph in walk.graphs(model)), *model.functions]
 
 
-def known_types(graph: Graph | Function, found: Graph | None) -> Iterator[tuple[str, Type]]:
-    """The types of the values of a graph that are known, by name: what was inferred counts more."""
-    for each in (graph, found):
-        if each is None or isinstance(each, Function):
-            continue
-        for tensor in each.initializer:
-            yield (
-                tensor.name or "",
-                Type(tensor_type=TensorType(tensor.data_type, TensorShape([Dimension(each) for each in tensor.dims]))),
-            )
-        for value in (*each.input, *each.output, *each.value_info):
-            if value.type is not None:
-                yield value.name or "", value.type
+def _callers_first(functions: Mapping[Key, Function]) -> list[Key]:
+    """Functions, each after those that call it."""
+    callers: dict[Key, set[Key]] = {key: set() for key in functions}
+    for key, function in functions.items():
+        for node in all_nodes([function]):
+            if (called := key_of(node.domain, node.op_type, node.overload)) in functions:
+                callers[called].add(key)
+    try:
+        return [*TopologicalSorter(callers).static_order()]
+    except CycleError:  # which no runtime accepts
+        return [*functions]
+
+
+def known_types(graph: Graph) -> Iterator[tuple[str, Type]]:
+    """The types of the values of a graph that it says, by name."""
+    for tensor in graph.initializer:
+        shape = TensorShape([Dimension(size) for size in tensor.dims])
+        yield tensor.name or "", Type(tensor_type=TensorType(tensor.data_type, shape))
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        if value.type is not None:
+            yield value.name or "", value.type
 
 
 def _is_small(tensor: Tensor) -> bool:

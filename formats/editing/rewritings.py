@@ -32,7 +32,9 @@ EVEN: Final = "its last part may be smaller than the others, which Split cannot 
 PLACES: Final = "before version 11, ONNX does not say which places of its input it reads"
 SCAN: Final = "before version 9, Scan has an axis for batches, and nothing converts it"
 TRAINING: Final = "Dropout drops elements in training before version 7; here it drops none, as in all runtimes"
-MASK: Final = "before version 12, ONNX does not say what the mask of a Dropout is that drops nothing; from it on it is true"
+MASK: Final = (
+    "before version 12, ONNX does not say what the mask of a Dropout is that drops nothing; from it on it is true"
+)
 IN_TRAINING: Final = "it is in training mode, where each run computes something else"
 
 
@@ -365,6 +367,8 @@ def norm_spatial_up(old: LoneNode, new: NodeForm) -> None:
 
 def dropout_up(old: LoneNode, new: NodeForm) -> None:
     """Before version 7, Dropout says whether it is a test; later it drops nothing."""
+    if old.output(1):
+        new.tell(MASK, RARE)
     if not old.value("is_test", 0):
         new.tell(TRAINING)
     new.keep(drop=["is_test"])
@@ -501,7 +505,7 @@ def split_input_up(old: LoneNode, new: NodeForm) -> None:
 
 def tile_up(old: LoneNode, new: NodeForm) -> None:
     """Version 1 repeats one axis."""
-    axis = constant_of(old, 2, "axis")[0]
+    axis = int(constant_of(old, 2, "axis")[0])
     rank = old.rank(old.input(0), "it repeats one axis")
     repeats = [1] * rank
     repeats[axis] = int(constant_of(old, 1, "tiles")[0])
