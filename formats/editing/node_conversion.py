@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.editing.node_forms import LoneNode, NodeForm, NoFormError, as_bytes, constant_node, constant_of_node
+from formats.editing.node_forms import (
+    LoneNode,
+    NodeForm,
+    NoFormError,
+    as_bytes,
+    constant_node,
+    constant_of_node,
+    lone_node,
+)
 from formats.editing.older_operators import OLDER
 from formats.editing.scopes import names_used
 from formats.editing.version_steps import step_to
@@ -46,7 +54,8 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
     operators, and the package onnx, which has the definitions, is not installed.
     """
     result = NodeForm(lone)
-    constants = dict(lone.constants)
+    types, constants = dict(lone.types), dict(lone.constants)
+    taken = {*lone.node.input, *lone.node.output}
     waiting = [(lone.node, given)]  # nodes in order, and the version in which each is written
     while waiting:
         node, version = waiting.pop(0)
@@ -56,22 +65,30 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
             if (tensor := constant_of_node(node)) is not None:
                 constants[node.output[0]] = tensor
             continue
-        known = LoneNode(node, {**lone.types, **result.types}, constants)
+        single = _single(node, types, constants)
         try:
-            form, version = _in_step(known, version, step, up=wanted > version)
+            form, version = _in_step(single, version, step, up=wanted > version)
         except NoFormError as error:
-            form, version = _by_others(known, version, wanted, error, is_first=step == min(_versions(node)))
+            form, version = _by_others(single, version, wanted, error, is_first=step == min(_versions(node)))
             result.is_defined = True
-        _rename_new(form, {*lone.node.input, *lone.node.output, *result.types, *result.constants})
+        form.types = _types(form, version)
+        _put_in_place(form, node, taken)
         result.constants |= form.constants
         constants |= form.constants
-        result.types |= _types(form, version)
+        types |= form.types
         result.difference = result.difference or form.difference
         waiting[:0] = [(made, version) for made in form.nodes]
     used = {name for node in result.nodes for name in names_used(node)}.union(lone.node.output)
     result.constants = {name: tensor for name, tensor in result.constants.items() if name in used}
     result.nodes = [node for node in result.nodes if node.op_type != "Constant" or not used.isdisjoint(node.output)]
     return result
+
+
+def _single(node: Node, types: Mapping[str, Type], constants: Mapping[str, Tensor]) -> LoneNode:
+    """A node in a form, without its neighbours; one with graphs keeps its names, which its graphs may use."""
+    if any(attribute.g is not None for attribute in entries(node, "attribute")):
+        return LoneNode(node, types, constants)
+    return lone_node(node, types.get, constants.get)
 
 
 def _versions(node: Node) -> Iterable[int]:
@@ -108,7 +125,7 @@ def _in_step(lone: LoneNode, version: int, step: int, *, up: bool) -> tuple[Node
     return form, after
 
 
-def _types(form: NodeForm, version: int) -> Mapping[str, Type]:
+def _types(form: NodeForm, version: int) -> dict[str, Type]:
     """The types of the new values of a form: those that it says, and what the operators make of them."""
     types = {name: type_text(kind) for name, kind in {**form.lone.types, **form.types}.items()}
     types |= {name: tensor_text(tensor.data_type) for name, tensor in form.constants.items()}
@@ -122,17 +139,18 @@ def _types(form: NodeForm, version: int) -> Mapping[str, Type]:
     return result
 
 
-def _rename_new(form: NodeForm, taken: set[str]) -> None:
-    """Give the new values of a form names that are not taken by those of other forms."""
-    own = {*form.lone.node.input, *form.lone.node.output}
-    names: dict[str, str] = {}
-    made = [*form.constants, *(name for node in form.nodes for name in node.output if name and name not in own)]
-    for name in made:
-        new, number = name, 1
-        while new in taken:
-            new, number = f"{name}{number}", number + 1
-        names[name] = new
-        taken.add(new)
+def _put_in_place(form: NodeForm, node: Node, taken: set[str]) -> None:
+    """Give the values of a form the names of a node, and names that are not taken to new ones."""
+    names = dict(zip(form.lone.node.input, node.input, strict=True))
+    names |= dict(zip(form.lone.node.output, node.output, strict=True))
+    for name in (*form.constants, *(name for made in form.nodes for name in made.output)):
+        if name not in names:
+            new, number = name, 1
+            while new in taken:
+                new, number = f"{name}{number}", number + 1
+            names[name] = new
+            taken.add(new)
+    names.pop("", None)
     graph = Graph(node=form.nodes)
     rename(graph, names, None)
     form.nodes = graph.node
@@ -180,8 +198,8 @@ def _graph_converted(graph: Graph, version: int, wanted: int) -> list[Node]:
     for node in graph.node:
         if (tensor := constant_of_node(node)) is not None:
             constants[node.output[0]] = tensor
-        form = converted(LoneNode(node, {}, constants), version, wanted)
-        _rename_new(form, taken)
+        form = converted(_single(node, {}, constants), version, wanted)
+        _put_in_place(form, node, taken)
         nodes += [*map(constant_node, form.constants.values()), *form.nodes]
     return nodes
 
