@@ -210,7 +210,7 @@ def _definition(lone: LoneNode, version: int, wanted: int) -> tuple[Function, in
         return None
     if not is_function(ONNX, lone.operator, since(lone.operator, version) or 0):
         return None
-    with needed("onnx", f"{lone.operator} in operator set {wanted}, as ONNX defines it by other operators"):
+    with needed("onnx", f"definitions of {lone.operator} by other operators"):
         import onnx.defs
     if version > onnx.defs.onnx_opset_version():
         return None

@@ -12,11 +12,14 @@ from formats.codecs.onnxruntime_releases import (
     first_reading,
     is_before,
     limits_of,
+    newest_with_kernels,
 )
 from formats.editing.operator_sets import version_of, with_ir_version, with_opset
 from formats.editing.options import EditResult
 from formats.editing.version_steps import ML
 from formats.errors import UnsupportedError
+from formats.ir import walk
+from formats.ir.model import STANDARD_DOMAINS
 from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
@@ -45,8 +48,11 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             result += EditResult(losses=(Loss("runtime", "", words, USE),))
         model, losses = _in_usual_layout(model)
         result += EditResult(losses=losses)
-        if opset is None and max([0, *_versions(model)]) > row.opset:
-            opset = row.opset
+        given = max([0, *_versions(model)])
+        if opset is None:
+            used = {node.op_type or "" for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS}
+            newest = newest_with_kernels(used, min(given, row.opset))
+            opset = newest if newest < given else None
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
         if (version_of(model.opset_import, ML) or 0) > row.ml_opset:
