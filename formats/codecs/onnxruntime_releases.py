@@ -118,8 +118,8 @@ def limits_of(model: Model) -> Iterator[Limit]:
     for name, (since, first) in OPERATORS.items():
         if version >= since and name in operators:
             yield Limit(f"it has no kernel for {name} in operator set {version}", first)
-    if names := without_kernel(operators, version):
-        yield Limit(f"it has no kernel for {', '.join(names)} in operator set {version}", None)
+    if missing := without_kernel(operators, version):
+        yield Limit(f"it has no kernel for {', '.join(missing)} in operator set {version}", None)
 
 
 def without_kernel(operators: Iterable[str], version: int) -> list[str]:
