@@ -24,9 +24,9 @@ from formats.editing.scopes import names_used
 from formats.editing.version_steps import step_to
 from formats.extras import needed
 from formats.ir.copies import copied
-from formats.ir.model import Function, Graph, Type, entries
+from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
 from formats.onnxpb.operator_sets import ONNX, form_of, is_function, signature_of, signatures_of, versions_of
-from formats.onnxpb.value_types import tensor_text, type_of, type_text, types_made
+from formats.onnxpb.value_types import inferred, tensor_text, type_of, type_text, types_made
 from formats.onnxpb.wire.decoder import decode
 from formats.ort.operators import operator as operator_of
 from formats.tensordata.plan import RARE
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.operator_sets import Form, Signature
 
 COUNT: Final = "the number of elements of a Range of floats may differ by one, because it is computed in FLOAT"
+IR_VERSION: Final = 10  # of the models that onnx infers shapes of, and nobody keeps
 GRAPHS: Final = (5, 10)  # the types of attributes with graphs
 
 
@@ -183,11 +184,22 @@ def _by_others(
     if any(entry.domain not in (None, "", ONNX) for entry in body.opset_import):
         raise error
     form.nodes = _inlined(body, lone, version)
+    form.types = _with_shapes(form, version)
     for node in form.nodes:
         for attribute in entries(node, "attribute"):
             if attribute.g is not None:
                 attribute.g.node = _graph_converted(attribute.g, version, wanted)
     return form, version
+
+
+def _with_shapes(form: NodeForm, version: int) -> dict[str, Type]:
+    """The types of the values in a definition, with the shapes that onnx infers."""
+    lone = form.lone
+    inputs = [ValueInfo(name, lone.types.get(name)) for name in lone.node.input if name and name not in lone.constants]
+    graph = Graph(name="definition", node=form.nodes, input=inputs, initializer=[*lone.constants.values()])
+    model = inferred(Model(IR_VERSION, opset_import=[OperatorSetId("", version)], graph=graph))
+    values = model.graph.value_info if model is not None and model.graph is not None else ()
+    return {value.name or "": value.type for value in values if value.type is not None}
 
 
 def _graph_converted(graph: Graph, version: int, wanted: int) -> list[Node]:
