@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 ONNX = ("", "ai.onnx")
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
+OVERLOADS = 10  # before this ir_version, functions have no overloads
 INTERFACE_WITH_WEIGHTS = 4  # before this ir_version, all initializers are inputs as well
 
 
@@ -357,6 +358,9 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
     done = EditResult((Edit("ir_version", f"IR version {given} -> {version}"),))
     if version < given:
         done += EditResult(losses=tuple(_drop_optional(new, version)))
+        if version < OVERLOADS and (renamed := _without_overloads(new)):
+            detail = f"{counted(renamed, 'function')} got a name in place of an overload"
+            done += EditResult((Edit("ir_version", detail),))
         if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
             shown = listed(parts, NAMED, "; ", "part")
             error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
@@ -365,6 +369,26 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
         if version < INTERFACE_WITH_WEIGHTS <= given:
             done += _add_inputs(new)
     return new, done
+
+
+def _without_overloads(model: Model) -> int:
+    """Give functions that differ only by their overload names of their own; return their number."""
+    functions = functions_of(model.functions)
+    taken = {(domain, name) for domain, name, _ in functions}
+    names: dict[Key, str] = {}
+    for key, function in functions.items():
+        domain, name, overload = key
+        if overload:
+            new, number = f"{name}_{overload}", 1
+            while (domain, new) in taken:
+                new, number = f"{name}_{overload}_{number}", number + 1
+            taken.add((domain, new))
+            names[key] = function.name = new
+            function.overload = None
+    for node in all_nodes([main_graph(model), *model.functions]):
+        if node.overload and (key := key_of(node.domain, node.op_type, node.overload)) in names:
+            node.op_type, node.overload = names[key], None
+    return len(names)
 
 
 def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
