@@ -22,6 +22,7 @@ from formats.editing.node_forms import (
 from formats.editing.older_operators import OLDER
 from formats.editing.scopes import names_used
 from formats.editing.version_steps import step_to
+from formats.errors import FormatError
 from formats.extras import needed
 from formats.ir.copies import copied
 from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
@@ -116,7 +117,12 @@ def _in_step(lone: LoneNode, version: int, step: int, *, up: bool) -> tuple[Node
             raise NoFormError("no older operator set has it")
         raise NoFormError(f"nobody has compared version {step} of {operator} with the one before it")
     form, after = NodeForm(lone), step if up else step - 1
-    (row.up if up else row.down)(lone, form)
+    try:
+        (row.up if up else row.down)(lone, form)
+    except FormatError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the node is not valid in its own version
+        raise NoFormError("its attributes, inputs and constants do not fit together") from error
     for node in form.nodes:
         if node.op_type == operator:
             _drop_defaults(node, after, version)

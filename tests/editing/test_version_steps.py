@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -13,11 +14,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import defs, helper, numpy_helper
+from onnx import TensorProto, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import formats
-from formats.editing import version_steps
+from formats.editing import node_conversion, operator_sets, version_steps
 from formats.editing.operator_sets import with_opset
 from formats.errors import UnsupportedError
 from formats.onnxpb.operator_sets import is_same_text
@@ -420,3 +421,24 @@ def test_types_of_functions_come_from_their_calls() -> None:
     proto.graph.node[1].op_type, proto.graph.node[1].domain = "F", "me"
     with pytest.raises(UnsupportedError, match=r"functions\[0\]\.node\[0\] \(Abs\): Abs accepts no tensor\(bfloat16\)"):
         with_opset(formats.from_onnx(proto), 12)
+
+
+def test_malformed_nodes_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attributes that no version allows are an error of ours, not of Python."""
+    for module in (operator_sets, node_conversion):  # onnx itself may end the process for such nodes
+        monkeypatch.setattr(module, "inferred", lambda model: None)
+    nodes = [
+        (NODE("LpPool", ["x"], ["y"], p=float("nan"), kernel_shape=[1, 1]), 1, 2),
+        (NODE("Cast", ["x"], ["y"], to=-100), 13, 1),
+        (NODE("Tile", ["x", "k", "a"], ["y"]), 1, 6),
+        (NODE("Transpose", ["x"], ["y"], perm="text"), 13, 1),
+        (NODE("Resize", ["x", "a", "k", "k"], ["y"], axes=[9]), 18, 11),
+    ]
+    constants = {"a": np.array(99), "k": np.array([], "int64")}
+    for node, given, wanted in nodes:
+        tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, 3, 4]) for name in "xy"]
+        graph = helper.make_graph([node], "g", ends[:1], ends[1:], tensors)
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", given)], ir_version=10)
+        with contextlib.suppress(formats.FormatError):
+            with_opset(formats.from_onnx(proto), wanted)
