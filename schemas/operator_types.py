@@ -23,7 +23,9 @@ HEAD = """\
 # full. A line of another section is an operator, and its versions from the oldest on, each as
 # `version inputs outputs name=set`. Each input and output has its type, or the name of the types that it may have, with
 # the number of their line in [sets], from 0 on. A `*` follows where the inputs of one parameter may have several types.
-# What equals the version before is only its number. A deprecated operator is `version !`.
+# What equals the version before is only its number. A deprecated operator is `version !`. A version with `=` behind its
+# number differs from the one before it in types only: the text of its definition is the same. An `f` means that ONNX
+# defines the operator by others.
 """
 
 
@@ -43,12 +45,30 @@ def generate() -> str:
 
 
 def _row(name: str, schemas: list[Any], sets: dict[str, int]) -> str:
-    versions, before = [], ""
+    versions, before, definition_before = [], "", None
     for schema in sorted(schemas, key=lambda schema: schema.since_version):
-        text = "!" if schema.deprecated else _form(schema, sets)
-        versions.append(f"{schema.since_version}" if text == before else f"{schema.since_version} {text}")
-        before = text
+        text, definition = "!" if schema.deprecated else _form(schema, sets), _definition(schema)
+        is_function = schema.has_function or schema.has_context_dependent_function
+        number = f"{schema.since_version}{'=' * (definition == definition_before)}{'f' * is_function}"
+        versions.append(number if text == before else f"{number} {text}")
+        before, definition_before = text, definition
     return " ; ".join((name, *versions))
+
+
+def _definition(schema: Any) -> list[Any]:
+    """All that a version says of an operator but its types."""
+
+    def words(text: str | None) -> str:
+        return " ".join((text or "").split())
+
+    facts = [schema.deprecated, words(schema.doc), schema.min_input, schema.max_input]
+    facts += [schema.min_output, schema.max_output]
+    for each in (*schema.inputs, *schema.outputs):
+        facts.append((each.name, each.option.name, each.is_homogeneous, words(each.description)))
+    for name, each in sorted(schema.attributes.items()):
+        default = each.default_value.SerializeToString() if each.default_value else b""
+        facts.append((name, each.type.name, each.required, default, words(each.description)))
+    return facts
 
 
 def _form(schema: Any, sets: dict[str, int]) -> str:

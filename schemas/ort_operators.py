@@ -18,7 +18,8 @@ HEAD = """\
 # `inputs` is the number of formal inputs. `outputs` has, for each formal output, `iN` if its type is that of input N,
 # the number of an element type if it always is a tensor of that type, or `?`. Defaults are JSON without spaces. What
 # equals the version before is only its number. After a number, `f` means that onnxruntime has no kernel for this
-# version on the CPU, but computes it by its function in ONNX, and `h` that a kernel on the CPU takes float16.
+# version on the CPU, but computes it by its function in ONNX, `n` that it has neither, and `h` that a kernel on the CPU
+# takes float16.
 #
 """
 MADE_FROM = "# Made from operator set {} and onnxruntime {}.{}\n"
@@ -44,10 +45,9 @@ def generate() -> str:
     rows: dict[str, dict[str, list[tuple[int, str, str]]]] = defaultdict(lambda: defaultdict(list))
     schema: Any
     for schema in defs.get_all_schemas_with_history():
-        if not schema.deprecated:
-            has_function = schema.has_function or schema.has_context_dependent_function
-            mark = _mark(kernels[schema.domain, schema.name], schema.since_version, has_function)
-            rows[schema.domain or "ai.onnx"][schema.name].append((schema.since_version, mark, _of_onnx(schema)))
+        has_function = schema.has_function or schema.has_context_dependent_function
+        mark = _mark(kernels[schema.domain, schema.name], schema.since_version, has_function)
+        rows[schema.domain or "ai.onnx"][schema.name].append((schema.since_version, mark, _of_onnx(schema)))
     for schema in get_all_operator_schema():
         if schema.domain in ("com.microsoft", "com.microsoft.nchwc"):
             rows[schema.domain][schema.name].append(
@@ -77,7 +77,7 @@ def _mark(kernels: list[Any], version: int, has_function: bool) -> str:
         if kernel.version_range[0] == version or kernel.version_range[0] <= version <= kernel.version_range[1] < NO_END
     ]
     if not usable:
-        return "f" if has_function else ""
+        return "f" if has_function else "n"
     takes = any("tensor(float16)" in types for kernel in usable for types in kernel.type_constraints.values())
     return "h" if takes else ""
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, dtypes, walk
 from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
+from formats.ort.operators import operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from formats.ir.model import Model
 
@@ -112,11 +113,26 @@ def limits_of(model: Model) -> Iterator[Limit]:
         yield Limit(f"{SMALL_CONSTANTS}, such as shapes, are in another file, and it reads them before that file", None)
     yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
     version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
-    later = {name: first for name, (since, first) in OPERATORS.items() if version >= since}
-    used = {node.op_type for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS} if later else set()
-    for name, first in later.items():
-        if name in used:
+    operators = {node.op_type or "" for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS}
+    for name, (since, first) in OPERATORS.items():
+        if version >= since and name in operators:
             yield Limit(f"it has no kernel for {name} in operator set {version}", first)
+    if missing := without_kernel(operators, version):
+        yield Limit(f"it has no kernel for {', '.join(missing)} in operator set {version}", None)
+
+
+def without_kernel(operators: Iterable[str], version: int) -> list[str]:
+    """Those of ONNX's operators for which the newest release has no kernel on the CPU in a version of the set."""
+    rows = {name: operator("", name, version) for name in operators if name != "Constant"}  # which needs none
+    return sorted(name for name, row in rows.items() if row is not None and row.mark == "n")
+
+
+def newest_with_kernels(operators: Collection[str], version: int) -> int:
+    """The newest version of ONNX's set, up to this one, in which the newest release has kernels for all of these.
+
+    It is `version` if there is none from 7 on, the oldest one that onnxruntime promises.
+    """
+    return next((each for each in range(version, 6, -1) if not without_kernel(operators, each)), version)
 
 
 def is_before(release: str, first: str | None) -> bool:

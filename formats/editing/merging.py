@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
-from formats.editing.operator_sets import version_of, with_opset, with_other_set
+from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
@@ -55,19 +55,18 @@ def with_same_sets(first: Model, second: Model) -> tuple[Model, Model, EditResul
                 raise error from None
     for domain, versions in sorted(_versions_in_both(first, second).items()):
         if domain.startswith(f"{ONNX}."):
-            first, of_first = with_other_set(first, domain, min(versions))
-            second, of_second = with_other_set(second, domain, min(versions))
-            result += of_first + of_second
+            first, second, done = _in_set(first, second, min(versions), domain)
+            result += done
         elif not (_has_all(first, domain) and _has_all(second, domain)):
             reason = "and nobody knows what changed between them"
             raise EditError(f"the models import {domain} {versions[0]} and {versions[1]}, {reason}")
     return first, second, result
 
 
-def _in_set(first: Model, second: Model, version: int) -> tuple[Model, Model, EditResult]:
-    """Both models with this version of ONNX's own operators, and what was converted."""
-    first, of_first = with_opset(first, version)
-    second, of_second = with_opset(second, version)
+def _in_set(first: Model, second: Model, version: int, domain: str = "") -> tuple[Model, Model, EditResult]:
+    """Both models with this version of a set of ONNX, its own operators or another one, and what was converted."""
+    first, of_first = with_opset(first, version, domain)
+    second, of_second = with_opset(second, version, domain)
     return first, second, of_first + of_second
 
 

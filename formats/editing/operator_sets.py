@@ -6,16 +6,18 @@ Spec: onnx.proto, `Version`; ONNX docs, IR.md.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.node_conversion import RefusedError, convert_nodes, instance, lone, since
-from formats.editing.older_forms import INDICES
+from formats.editing.extraction import all_nodes
+from formats.editing.node_conversion import converted, instance, since
+from formats.editing.node_forms import NoFormError, constant_node, constant_of_node, lone_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs_of
-from formats.editing.surgery import make_node
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
-from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, STANDARD_DOMAINS, walk
+from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, domain_key, walk
 from formats.ir.copies import copied
+from formats.ir.functions import functions_of, key_of
 from formats.ir.model import (
     Function,
     Graph,
@@ -25,29 +27,27 @@ from formats.ir.model import (
     Tensor,
     Type,
     ValueInfo,
-    attribute_named,
     entries,
     type_of_tensor,
 )
-from formats.ir.storage import constant_of
 from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
-from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
+from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.node_conversion import Converted, Lone
+    from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.ir.functions import Key
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen
 
-    FormKey = tuple[int, bytes]  # the operator set that a node has now, and `Lone.key`: equal nodes are converted once
 
-NEWEST = SETS[ONNX]
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
+OVERLOADS = FIRST_WITH_FIELDS["FunctionProto", "overload"]
 
 
 class Waiting(NamedTuple):
@@ -55,171 +55,164 @@ class Waiting(NamedTuple):
 
     place: str
     node: Node
-    key: FormKey
+    key: tuple[int, bytes]
 
 
-def version_of(imports: list[OperatorSetId]) -> int | None:
-    """The version of ONNX's own operators that a model or function imports."""
-    return next((entry.version for entry in imports if entry.domain in STANDARD_DOMAINS), None)
+def version_of(imports: list[OperatorSetId], domain: str = "") -> int | None:
+    """The version of an operator set that a model or function imports; without a domain, of ONNX's own."""
+    return next((entry.version for entry in imports if domain_key(entry.domain) == domain), None)
 
 
-def with_opset(model: Model, version: int) -> tuple[Model, EditResult]:
+def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, EditResult]:
     """The model with ONNX's own operators in this version of their set, up or down, and what was done.
 
+    `domain` names another set of ONNX, such as "ai.onnx.ml".
+
     Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if a
-    node gets another form, and onnx is not installed.
+    node needs a definition that the package onnx has, and it is not installed.
     """
-    from_version = version_of(model.opset_import)
-    if from_version is None:
-        raise UnsupportedError("the model imports no operators of ONNX, so their version cannot change")
-    versions = {
-        from_version,
-        *(v for function in model.functions if (v := version_of(function.opset_import)) is not None),
-    }
+    newest = SETS[domain or ONNX]
+    given = version_of(model.opset_import, domain)
+    if given is None:
+        raise UnsupportedError(f"the model imports no operators of {domain or 'ONNX'}, so their version cannot change")
+    versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import, domain)) is not None)}
     if versions == {version}:
         return model, EditResult()
-    if unknown := sorted(number for number in {version, *versions} if not 1 <= number <= NEWEST):
-        raise UnsupportedError(f"ONNX has the operator sets 1 to {NEWEST}, not {unknown[0]}")
+    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= newest):
+        raise UnsupportedError(f"{domain or 'ONNX'} has the operator sets 1 to {newest}, not {unknown[0]}")
     new = copied(model)
-    work = _SetConversion(new, version)
-    try:
-        types = inferred(model)
-    except MissingPackageError as error:
-        types, work.why_unknown = None, f"; {error.message}"
-    work.look_at_all(types)
+    work = _Work(new, version, domain)
+    work.look_at_all()
     work.convert()
-    for imports in (new.opset_import, *(function.opset_import for function in new.functions)):
+    for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
         for index, entry in enumerate(imports):
-            if entry.domain in STANDARD_DOMAINS:
+            if domain_key(entry.domain) == domain:
                 imports[index] = copied(entry)
                 imports[index].version = version
-    return new, EditResult((Edit("opset", work.sentence(from_version)),), tuple(work.losses()))
+    return new, EditResult((Edit("opset", work.sentence(given)),), tuple(work.losses()))
 
 
-def with_other_set(model: Model, domain: str, most: int) -> tuple[Model, EditResult]:
-    """The model with an older version of another operator set, if it has a newer one than `most`.
-
-    Only the number changes, so all operators must have the same form in both.
-
-    Raises: UnsupportedError for an operator with another form.
-    """
-    from_version = max((entry.version or 0 for entry in _imports(model, domain)), default=0)
-    if from_version <= most:
-        return model, EditResult()
-    for place, node in walk.nodes(model):
-        if node.domain == domain and since(node.op_type or "", from_version, domain) != since(
-            node.op_type or "", most, domain
-        ):
-            raise UnsupportedError(
-                f"the model cannot be written in version {most} of {domain}: {place} ({node.op_type}) has another form "
-                "there, and nothing converts it"
-            )
-    new = copied(model)
-    for entry in _imports(new, domain):
-        entry.version = min(entry.version or 0, most)
-    return new, EditResult((Edit("opset", f"operator set {from_version} -> {most} of {domain}"),))
-
-
-def _imports(model: Model, domain: str) -> list[OperatorSetId]:
-    every = (model.opset_import, *(function.opset_import for function in model.functions))
-    return [entry for imports in every for entry in imports if entry.domain == domain]
-
-
-class _SetConversion:
+class _Work:
     """The nodes of a model that have to be converted, and their new forms."""
 
-    def __init__(self, model: Model, version: int) -> None:
-        self.model, self.version = model, version
-        self.functions = {(function.domain or "", function.name or "") for function in model.functions}
-        self.lone: dict[FormKey, Lone] = {}
+    def __init__(self, model: Model, version: int, domain: str) -> None:
+        self.model, self.version, self.domain = model, version, domain
+        self.functions = functions_of(model.functions)
+        self.lone: dict[tuple[int, bytes], LoneNode] = {}
         self.waiting: dict[int, Waiting] = {}  # by the identity of the node
-        self.forms: dict[FormKey, Converted] = {}
-        self.names: set[str] = set()  # of all values and nodes, so that new ones differ
-        self.dropped_inputs: set[str] = set()  # inputs that converted nodes no longer have
-        self.differs: dict[tuple[str, int], bool] = {}  # by operator and set, whether its form does
-        self.elements: dict[str, dict[str, str]] = {}  # without onnx: {"graph": {"x": "tensor(float)"}}
+        self.forms: dict[tuple[int, bytes], NodeForm] = {}
+        self.refusals: dict[tuple[int, bytes], str] = {}
+        self.names: set[str] = set()
+        self.left: set[str] = set()  # inputs that converted nodes no longer have
+        self.known: dict[tuple[str, int], bool] = {}
+        self.calls: dict[Key, list[list[Type | None]]] = {}  # the types of the inputs of each call of a function
         self.why_unknown = ""
 
-    def look_at_all(self, types: Model | None) -> None:
-        """Find the nodes that have to be converted, in all graphs and functions; `types` has what onnx infers."""
-        self.elements = value_types(self.model) if types is None else {}
-        inferred_graphs = {} if types is None else dict(walk.graphs(types))
+    def look_at_all(self) -> None:
+        """Find the nodes that have to be converted, in all graphs and functions."""
+        types = self.types_of(self.model)
         roots = [("graph", self.model.graph)]
         for index, info in enumerate(entries(self.model, "training_info")):
             roots += [
                 (f"training_info[{index}].{word}", getattr(info, word)) for word in ("initialization", "algorithm")
             ]
+        given = version_of(self.model.opset_import, self.domain) or 0
         for where, graph in roots:
             if graph is not None:
-                self.look(
-                    graph, where, version_of(self.model.opset_import) or 0, ChainMap(), ChainMap(), inferred_graphs
-                )
-        for index, function in enumerate(self.model.functions):
-            if (own := version_of(function.opset_import)) is not None:
-                self.look(function, f"functions[{index}]", own, ChainMap(), ChainMap(), inferred_graphs)
+                self.look(graph, where, given, ChainMap(), ChainMap(), types)
+        places = {id(function): index for index, function in enumerate(self.model.functions)}
+        for key in _callers_first(self.functions):
+            function = self.functions[key]
+            index = places[id(function)]
+            if (own := version_of(function.opset_import, self.domain)) is not None:
+                where = f"functions[{index}]"
+                types = self.types_of(self.body(function, key), where)
+                self.look(function, where, own, ChainMap(), ChainMap(), types)
+
+    def types_of(self, model: Model, where: str = "graph") -> dict[str, dict[str, Type]]:
+        """The types of values that are known, by the place of their graph and by name; `where` is the first place."""
+        types: dict[str, dict[str, Type]] = {}
+        for place, texts in value_types(model).items():
+            derived = {name: kind for name, text in texts.items() if (kind := type_of(text)) is not None}
+            types[where + place.removeprefix("graph")] = derived
+        try:
+            with_shapes = inferred(model)
+        except MissingPackageError as error:
+            with_shapes, self.why_unknown = None, f"; {error.message}"
+        for place, graph in walk.graphs(with_shapes) if with_shapes is not None else ():
+            types.setdefault(where + place.removeprefix("graph"), {}).update(known_types(graph))
+        return types
+
+    def body(self, function: Function, key: Key) -> Model:
+        """The nodes of a function as a model, whose inputs have the types that they have in all calls."""
+        inputs = []
+        for index, name in enumerate(function.input):
+            kinds = [call[index] if index < len(call) else None for call in self.calls.get(key, ())]
+            inputs.append(ValueInfo(name, kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None))
+        graph = Graph(name="body", node=function.node, input=inputs)
+        return Model(
+            self.model.ir_version, opset_import=function.opset_import, graph=graph, functions=self.model.functions
+        )
 
     def look(
         self,
         graph: Graph | Function,
         where: str,
-        from_version: int,
+        given: int,
         types: ChainMap[str, Type | None],
         constants: ChainMap[str, Tensor | None],
-        inferred_graphs: Mapping[str, Graph],
+        types_by_place: Mapping[str, dict[str, Type]],
     ) -> None:
-        """Find the nodes of a graph that have to be converted; `inferred_graphs` are graphs with types, by place."""
-        hidden = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
-        derived = {name: type_of(text) for name, text in self.elements.get(where, {}).items()}
-        types = types.new_child(hidden | derived | dict(known_types(graph, inferred_graphs.get(where))))
+        """Find the nodes of a graph that have to be converted."""
+        hidden: dict[str, Any] = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
+        own = {} if isinstance(graph, Function) else dict(known_types(graph))
+        types = types.new_child(hidden | own | types_by_place.get(where, {}))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
         self.names.update(types, constants)
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             self.names.update(node.input, node.output, (node.name or "",))
             for name, inner in subgraphs_of(node):
-                attribute = attribute_named(node, name)
+                attribute = next(each for each in node.attribute if each.name == name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self.look(inner, at, from_version, types, constants, inferred_graphs)
-            if self.changes(node, from_version):
-                single = lone(node, types.get, constants.get)
-                key = (from_version, single.key)
-                self.lone.setdefault(key, single)
-                self.waiting[id(node)] = Waiting(place, node, key)
+                self.look(inner, at, given, types, constants, types_by_place)
+            if (key := key_of(node.domain, node.op_type, node.overload)) in self.functions:
+                self.calls.setdefault(key, []).append([types.get(name) for name in node.input])
+            elif self.changes(node, given):
+                single = lone_node(node, types.get, constants.get)
+                form = (given, single.key)
+                self.lone.setdefault(form, single)
+                self.waiting[id(node)] = Waiting(place, node, form)
 
-    def changes(self, node: Node, from_version: int) -> bool:
+    def changes(self, node: Node, given: int) -> bool:
         """Whether the operator of a node has another form in the new version."""
         operator = node.op_type or ""
-        if node.domain not in STANDARD_DOMAINS or (node.domain or "", operator) in self.functions:
+        if domain_key(node.domain) != self.domain:
             return False
-        key = (operator, from_version)
-        if key not in self.differs:
-            self.differs[key] = since(operator, from_version) != since(operator, self.version)
-        return self.differs[key]
+        key = (operator, given)
+        if key not in self.known:
+            self.known[key] = since(operator, given, self.domain) != since(operator, self.version, self.domain)
+        return self.known[key]
 
     def constants(self, graph: Graph | Function) -> Iterator[Tensor]:
         """The small constants of a graph: what an input provides is none."""
         if not isinstance(graph, Function):
             is_old = (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS
             inputs = set() if is_old else {value.name for value in graph.input}
-            yield from (tensor for tensor in graph.initializer if tensor.name not in inputs and _is_small(tensor))
+            yield from (each for each in graph.initializer if each.name not in inputs and _is_small(each))
         for node in graph.node:
-            if node.op_type == "Constant" and node.domain in STANDARD_DOMAINS and node.attribute and node.output:
-                tensor = constant_of(node.attribute[0])
-                if tensor is not None and _is_small(tensor):
-                    named = copied(tensor)
-                    named.name = node.output[0]
-                    yield named
+            if (tensor := constant_of_node(node)) is not None and _is_small(tensor):
+                yield tensor
 
     def convert(self) -> None:
         """Convert the nodes. Raises: UnsupportedError for all that cannot be converted."""
-        for from_version in {key[0] for key in self.lone}:
-            keys = [key for key in self.lone if key[0] == from_version]
-            nodes = [self.lone[key] for key in keys]
-            forms = convert_nodes(nodes, from_version, self.version, with_opset)
-            self.forms.update(zip(keys, forms, strict=True))
-        refused = [waiting for waiting in self.waiting.values() if self.forms[waiting.key].refusal]
-        if refused:
-            raise RefusedError(self.refusal(refused), [self.forms[waiting.key].refusal for waiting in refused])
+        for key, single in self.lone.items():
+            try:
+                self.forms[key] = converted(single, key[0], self.version)
+            except NoFormError as error:  # noqa: PERF203 (all reasons are collected)
+                self.refusals[key] = error.message
+        if self.refusals:
+            raise UnsupportedError(self.refusal())
         for graph in _all_graphs(self.model):
             self.put_in(graph)
         self.drop_unused()
@@ -235,10 +228,10 @@ class _SetConversion:
             made, tensors = instance(self.forms[waiting.key], node, self.fresh)
             is_old = (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS
             if isinstance(graph, Function) or is_old:  # whose initializers would have to be inputs
-                made = [*map(_as_node, tensors), *made]
+                made = [*map(constant_node, tensors), *made]
             else:
                 graph.initializer = [*graph.initializer, *tensors] if tensors else graph.initializer
-            self.dropped_inputs |= set(node.input).difference(*(node.input for node in made))
+            self.left |= set(node.input).difference(*(each.input for each in made))
             nodes += made
         graph.node = nodes
 
@@ -255,38 +248,43 @@ class _SetConversion:
         used: set[str] = set()
         for graph in _all_graphs(self.model):
             used.update(*map(names_used, graph.node))
-            used.update(value if isinstance(value, str) else value.name or "" for value in graph.output)
-            used.update(() if isinstance(graph, Function) else (value.name or "" for value in graph.input))
-        unused = self.dropped_inputs - used
+            used.update(each if isinstance(each, str) else each.name or "" for each in graph.output)
+            used.update(() if isinstance(graph, Function) else (each.name or "" for each in graph.input))
+        unused = self.left - used
         for graph in _all_graphs(self.model):
             graph.node = [
                 node for node in graph.node if node.op_type != "Constant" or not unused.issuperset(node.output)
             ]
             if not isinstance(graph, Function) and unused:
-                graph.initializer = [tensor for tensor in graph.initializer if tensor.name not in unused]
+                graph.initializer = [each for each in graph.initializer if each.name not in unused]
 
-    def refusal(self, refused: list[Waiting]) -> str:
+    def refusal(self) -> str:
         """The error for the nodes that cannot be converted."""
         lines = []
-        for waiting in refused:
-            name = f" {waiting.node.name!r:.80}" if waiting.node.name else ""
-            lines.append(f"{waiting.place} ({waiting.node.op_type}{name}): {self.forms[waiting.key].refusal}")
+        for each in self.waiting.values():
+            if reason := self.refusals.get(each.key):
+                name = f" {each.node.name!r:.80}" if each.node.name else ""
+                lines.append(f"{each.place} ({each.node.op_type}{name}): {reason}")
         shown = listed(lines, NAMED, "; ", "node")
-        return f"the model cannot be written in operator set {self.version}: {shown}{self.why_unknown}"
+        words = f" of {self.domain}" if self.domain else ""
+        return f"the model cannot be written in operator set {self.version}{words}: {shown}{self.why_unknown}"
 
     def losses(self) -> Iterator[Loss]:
-        """What differs for special values, each once."""
-        differences = [(waiting.place, self.forms[waiting.key].difference) for waiting in self.waiting.values()]
-        for detail in dict.fromkeys(detail for _, detail in differences if detail):
-            places = [place for place, difference in differences if difference == detail]
-            times = f" ({len(places)} times)" if len(places) > 1 else ""
-            yield Loss("opset", places[0], f"{detail}{times}", RARE if detail == INDICES else SPECIAL)
+        """What differs, each once."""
+        places: dict[tuple[str, Seen], list[str]] = {}
+        for each in self.waiting.values():
+            if (difference := self.forms[each.key].difference) is not None:
+                places.setdefault(difference, []).append(each.place)
+        for (detail, seen), where in places.items():
+            times = f" ({len(where)} times)" if len(where) > 1 else ""
+            yield Loss("opset", where[0], f"{detail}{times}", seen)
 
-    def sentence(self, from_version: int) -> str:
+    def sentence(self, given: int) -> str:
         """What was done."""
-        counts = Counter(waiting.node.op_type or "" for waiting in self.waiting.values())
-        defined = {waiting.node.op_type for waiting in self.waiting.values() if self.forms[waiting.key].is_defined}
-        text = f"operator set {from_version} -> {self.version}, {counted(len(self.waiting), 'node')} converted"
+        counts = Counter(each.node.op_type or "" for each in self.waiting.values())
+        defined = {each.node.op_type for each in self.waiting.values() if self.forms[each.key].is_defined}
+        words = f" of {self.domain}" if self.domain else ""
+        text = f"operator set {given} -> {self.version}{words}, {counted(len(self.waiting), 'node')} converted"
         if defined:
             names = ", ".join(sorted(f"{name} x {counts[name or '']}" for name in defined))
             text += f"; written with other operators: {names}"
@@ -298,16 +296,26 @@ def _all_graphs(model: Model) -> list[Graph | Function]:
     return [*(graph for _, graph in walk.graphs(model)), *model.functions]
 
 
-def known_types(graph: Graph | Function, with_types: Graph | None) -> Iterator[tuple[str, Type]]:
-    """The types of the values of a graph that are known, by name: what was inferred counts more."""
-    for source in (graph, with_types):
-        if source is None or isinstance(source, Function):
-            continue
-        for tensor in source.initializer:
-            yield tensor.name or "", type_of_tensor(tensor)
-        for value in (*source.input, *source.output, *source.value_info):
-            if value.type is not None:
-                yield value.name or "", value.type
+def _callers_first(functions: Mapping[Key, Function]) -> list[Key]:
+    """Functions, each after those that call it."""
+    callers: dict[Key, set[Key]] = {key: set() for key in functions}
+    for key, function in functions.items():
+        for node in all_nodes([function]):
+            if (called := key_of(node.domain, node.op_type, node.overload)) in functions:
+                callers[called].add(key)
+    try:
+        return [*TopologicalSorter(callers).static_order()]
+    except CycleError:  # which no runtime accepts
+        return [*functions]
+
+
+def known_types(graph: Graph) -> Iterator[tuple[str, Type]]:
+    """The types of the values of a graph that it says, by name."""
+    for tensor in graph.initializer:
+        yield tensor.name or "", type_of_tensor(tensor)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        if value.type is not None:
+            yield value.name or "", value.type
 
 
 def _is_small(tensor: Tensor) -> bool:
@@ -315,11 +323,6 @@ def _is_small(tensor: Tensor) -> bool:
         return tensor.source().nbytes <= SMALL_BYTES
     except FormatError:  # strings, or data that do not fit
         return False
-
-
-def _as_node(tensor: Tensor) -> Node:
-    """A constant as a node, which functions and models before IR version 4 need."""
-    return make_node("Constant", [], [tensor.name or ""], value=tensor)
 
 
 # Newer fields without which a model computes the same: what they are, and who misses them.
@@ -337,22 +340,45 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
 
     Raises: UnsupportedError that names the parts that are newer.
     """
-    from_version = model.ir_version or 0
-    if from_version == version:
+    given = model.ir_version or 0
+    if given == version:
         return model, EditResult()
     new = copied(model)
     new.ir_version = version
-    result = EditResult((Edit("ir_version", f"IR version {from_version} -> {version}"),))
-    if version < from_version:
-        result += EditResult(losses=tuple(_drop_optional(new, version)))
+    done = EditResult((Edit("ir_version", f"IR version {given} -> {version}"),))
+    if version < given:
+        done += EditResult(losses=tuple(_drop_optional(new, version)))
+        if version < OVERLOADS and (renamed := _without_overloads(new)):
+            detail = f"{counted(renamed, 'function')} got a name in place of an overload"
+            done += EditResult((Edit("ir_version", detail),))
         if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
             shown = listed(parts, NAMED, "; ", "part")
             error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
             error.reason = shown
             raise error
-        if version < FIRST_WITH_CONSTANTS <= from_version:
-            result += _add_inputs(new)
-    return new, result
+        if version < FIRST_WITH_CONSTANTS <= given:
+            done += _add_inputs(new)
+    return new, done
+
+
+def _without_overloads(model: Model) -> int:
+    """Give functions that differ only by their overload names of their own; return their number."""
+    functions = functions_of(model.functions)
+    taken = {(domain, name) for domain, name, _ in functions}
+    names: dict[Key, str] = {}
+    for key, function in functions.items():
+        domain, name, overload = key
+        if overload:
+            new, number = f"{name}_{overload}", 1
+            while (domain, new) in taken:
+                new, number = f"{name}_{overload}_{number}", number + 1
+            taken.add((domain, new))
+            names[key] = function.name = new
+            function.overload = None
+    for node in all_nodes([main_graph(model), *model.functions]):
+        if node.overload and (key := key_of(node.domain, node.op_type, node.overload)) in names:
+            node.op_type, node.overload = names[key], None
+    return len(names)
 
 
 def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
@@ -381,28 +407,28 @@ def _messages(model: Model) -> Iterator[Message]:
         if not isinstance(graph, Function):
             yield from (*graph.input, *graph.output, *graph.initializer)
         for node in graph.node:
-            yield from (attribute.t for attribute in entries(node, "attribute") if attribute.t is not None)
+            yield from (each.t for each in entries(node, "attribute") if each.t is not None)
 
 
 def _add_inputs(model: Model) -> EditResult:
     """Make all initializers inputs as well.
 
-    Raises: UnsupportedError for those of subgraphs, which have no such inputs.
+    Raises: UnsupportedError for those of subgraphs_of, which have no such inputs.
     """
     for graph in all_messages(model):
         if not isinstance(graph, Function) and graph is not main_graph(model) and graph.initializer:
+            found = f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
             raise UnsupportedError(
-                f"before IR version {FIRST_WITH_CONSTANTS}, an initializer must be an input; "
-                f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
+                f"before IR version {FIRST_WITH_CONSTANTS}, an initializer must be an input; {found}"
             )
-    input_names = {value.name for value in main_graph(model).input}
-    new = list(_inputs(main_graph(model), input_names))
+    known = {value.name for value in main_graph(model).input}
+    new = list(_inputs(main_graph(model), known))
     main_graph(model).input = [*main_graph(model).input, *new]
     words = f"{counted(len(new), 'initializer')} became inputs as well, which this version needs"
     return EditResult((Edit("ir_version", words),)) if new else EditResult()
 
 
-def _inputs(graph: Graph, input_names: set[str | None]) -> Iterator[ValueInfo]:
+def _inputs(graph: Graph, known: set[str | None]) -> Iterator[ValueInfo]:
     for tensor in graph.initializer:
-        if tensor.name not in input_names:
+        if tensor.name not in known:
             yield ValueInfo(tensor.name, type_of_tensor(tensor))

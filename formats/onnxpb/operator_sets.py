@@ -123,10 +123,27 @@ def signatures_of(domain: str, name: str) -> dict[int, TypeSignature | None]:
     signatures: dict[int, TypeSignature | None] = {}
     text = ""
     for form in _rows("operator_types.txt", domain).get(name, ()):
-        version, _, changed = form.partition(" ")
-        text = changed or text
-        signatures[int(version)] = None if text == "!" else _signature(int(version), text)
+        number, _, changed = form.partition(" ")
+        version, text = int(number.rstrip("=f")), changed or text
+        signatures[version] = None if text == "!" else _signature(version, text)
     return signatures
+
+
+@cache
+def _marks(domain: str, name: str) -> dict[int, str]:
+    """What stands behind the number of each version of an operator."""
+    numbers = (form.partition(" ")[0] for form in _rows("operator_types.txt", domain).get(name, ()))
+    return {int(number.rstrip("=f")): number.lstrip("0123456789") for number in numbers}
+
+
+def is_same_text(domain: str, name: str, version: int) -> bool:
+    """Whether a version of an operator differs from the one before it in types only."""
+    return "=" in _marks(domain, name).get(version, "")
+
+
+def is_function(domain: str, name: str, version: int) -> bool:
+    """Whether ONNX defines an operator by others, in the version in which it got its form."""
+    return "f" in _marks(domain, name).get(version, "")
 
 
 @cache

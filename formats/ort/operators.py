@@ -59,7 +59,7 @@ class Operator(NamedTuple):
     inputs: int  # formal ones
     outputs: tuple[str, ...]  # for each formal one, where its type comes from
     defaults: tuple[Attribute, ...]
-    mark: str  # `f` or `h`, as the rows say
+    mark: str  # `f`, `h` or `n`, as the rows say
 
     def argument_counts(self, count: int) -> list[int]:
         """How many of the given inputs belong to each formal one; all that are left to the last one."""
@@ -94,7 +94,7 @@ def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
     row = _rows().get((domain, name))
     for part in row.split(" ; ") if row else ():
         version, _, text = part.partition(" ")
-        number = version.rstrip("fh")
+        number = version.rstrip("fhn")
         versions.append((int(number), text or versions[-1][1], version[len(number) :]))
     return tuple(versions)
 

@@ -53,6 +53,7 @@ class OrtEncoder:
         self._attributes: dict[Any, Table] = {}  # those of attributes without messages, by content
         self._lists: dict[Any, list[Table]] = {}  # those of the attributes of nodes, by operator and content
         self.uncast: dict[str, str] = {}  # operators without a kernel for float16 on the CPU, and a place of each
+        self.without_kernel: dict[str, str] = {}  # operators without any kernel on the CPU, likewise
 
     def graph(self, graph: Graph, outer: Mapping[str, Type], where: str = "graph") -> Table:
         """The table of a graph; `outer` are the types of the values around it."""
@@ -103,6 +104,8 @@ class OrtEncoder:
             and any(_is_half(visible.get(name)) for name in (*node.input, *node.output))
         ):
             self.uncast.setdefault(name, where)
+        if row is not None and row.mark == "n":
+            self.without_kernel.setdefault(f"{name} {row.since_version}", where)
         attributes, inner = self._attributes_of(node, row, visible, where)
         return {
             "name": node.name or "",
@@ -344,6 +347,13 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
             for most in (len(names), MAX_NAMES)
         )
         losses = (Loss("no_kernel", encoder.uncast[names[0]], sentence, INTERFACE, short=short), *losses)
+    if encoder.without_kernel:
+        names = [*encoder.without_kernel]
+        sentence, short = (
+            f"onnxruntime has no kernel on the CPU for {listed(names, most)}, so it does not load the file"
+            for most in (len(names), MAX_NAMES)
+        )
+        losses = (Loss("no_kernel", encoder.without_kernel[names[0]], sentence, INTERFACE, short=short), *losses)
     return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), (), losses)
 
 

@@ -91,6 +91,30 @@ def test_newer_fields_are_told_or_named() -> None:
         with_ir_version(model, 7)
 
 
+def test_overloads_get_names() -> None:
+    """Before IR version 10, functions that differ by their overload get names of their own."""
+    nodes = [
+        helper.make_node("F", ["x"], ["h"], domain="me", overload="a"),
+        helper.make_node("F", ["h"], ["y"], domain="me", overload="b"),
+    ]
+    sets = [helper.make_opsetid("", 18), helper.make_opsetid("me", 1)]
+    functions = [
+        helper.make_function(
+            "me", "F", ["p"], ["q"], [helper.make_node(name, ["p"], ["q"])], sets[:1], overload=overload
+        )
+        for name, overload in (("Abs", "a"), ("Neg", "b"))
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    proto = helper.make_model(graph, opset_imports=sets, ir_version=10, functions=functions)
+    new, done = with_ir_version(formats.from_onnx(proto), 8)
+    assert [edit.detail for edit in done.edits][1:] == ["2 functions got a name in place of an overload"]
+    old = formats.to_onnx(new)
+    onnx.checker.check_model(old)
+    session = onnxruntime.InferenceSession(old.SerializeToString())
+    assert session.run(None, {"x": np.array([-1, 2], "float32")})[0].tolist() == [-1, -2]
+
+
 def test_the_same_version_is_the_same_model() -> None:
     """A model that has the version already is returned as it is."""
     model = model_of()

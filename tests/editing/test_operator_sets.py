@@ -11,10 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing import node_conversion, older_forms
-from formats.editing.operator_sets import version_of, with_opset, with_other_set
+from formats.editing import rewritings
+from formats.editing.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
-from formats.onnxpb.operator_sets import signatures_of
 from formats.tensordata.plan import RARE, SPECIAL
 
 pytest.importorskip("onnx", minversion="1.22")
@@ -234,11 +233,11 @@ REFUSED = {
         "graph.node[0] (Cast): Cast accepts no tensor(bfloat16)",
     ),
     "an uneven split": (
-        [NODE("Split", ["x"], ["y", "z"], axis=1, num_outputs=2)],
+        [NODE("Split", ["x"], ["y", "z"], axis=0, num_outputs=2)],
         18,
         {},
         13,
-        older_forms.EVEN,
+        rewritings.EVEN,
     ),
     "what onnx gets wrong": (
         [NODE("Scan", ["x"], ["y"], num_scan_inputs=1)],
@@ -255,11 +254,11 @@ REFUSED = {
         "AveragePool with the attribute dilations has no form before operator set 19",
     ),
     "an input": (
-        [NODE("Pad", ["x", "pads", "", "axes"], ["y"])],
-        18,
-        {"pads": np.array([1, 1]), "axes": np.array([0])},
-        17,
-        "Pad with 4 inputs has no form before operator set 18",
+        [NODE("Split", ["x", "s"], ["y"])],
+        13,
+        {},
+        12,
+        "its split is an attribute in the older version, and here no constant",
     ),
 }
 
@@ -296,7 +295,7 @@ def test_empty_tensors_are_told() -> None:
     model = model_of(nodes, 19)
     new, done = with_opset(model, 13)
     np.testing.assert_array_equal(run(new), run(model))
-    assert [(loss.detail, loss.seen) for loss in done.losses] == [(node_conversion.EMPTY, SPECIAL)]
+    assert [(loss.detail, loss.seen) for loss in done.losses] == [(rewritings.EMPTY, SPECIAL)]
 
 
 def test_what_onnx_does_not_keep_stays() -> None:
@@ -403,21 +402,31 @@ def test_functions() -> None:
     np.testing.assert_allclose(run(new), run(model), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(18, 13), (18, 20), (13, 14)])
+@pytest.mark.parametrize(("given", "wanted"), [(18, 13), (18, 20), (13, 14), (13, 18)])
 def test_attributes_of_functions(given: int, wanted: int) -> None:
-    """A node with an attribute of its function stays as it is, or is refused: nobody knows the value."""
+    """An attribute of the function around a node stays one; where it decides the other form, the node is refused."""
     sets = [helper.make_opsetid("", given)]
-    node = NODE("ReduceMean" if given == 18 and wanted == 13 else "ReduceMax", ["p"], ["q"])
-    node.attribute.append(onnx.AttributeProto(name="keepdims", ref_attr_name="k", type=onnx.AttributeProto.INT))
-    function = helper.make_function("me", "F", ["p"], ["q"], [node], sets, attributes=["k"])
+    body = [
+        NODE("Constant", [], ["a"], value_ints=[0]),
+        NODE("ReduceMean", ["p", "a"] if given == 18 else ["p"], ["q"]),
+    ]
+    body[1].attribute.append(onnx.AttributeProto(name="keepdims", ref_attr_name="k", type=onnx.AttributeProto.INT))
+    function = helper.make_function("me", "F", ["p"], ["q"], body, sets, attributes=["k"])
     call = NODE("F", ["x"], ["y"], domain="me", k=1)
     model = model_of([call], given, sets=[helper.make_opsetid("me", 1)], functions=[function])
-    if (given, wanted) == (13, 14):
-        new, _ = with_opset(model, wanted)
-        assert new.functions[0].node[0].attribute[0].ref_attr_name == "k"
+    new, _ = with_opset(model, wanted)
+    assert [
+        each.ref_attr_name for node in new.functions[0].node for each in node.attribute if each.name == "keepdims"
+    ] == ["k"]
+    np.testing.assert_allclose(run(new), run(model), rtol=1e-6)
+    node = model.functions[0].node[1]
+    node.op_type, node.input = "Softmax", ["p"]
+    node.attribute = [formats.Attribute("axis", ref_attr_name="k", type=2)]
+    if 13 not in (given, wanted) or wanted > given:
+        assert with_opset(model, wanted)
         return
-    with pytest.raises(UnsupportedError, match=r"functions\[0\]\.node\[0\].*only where its function is called"):
-        with_opset(model, wanted)
+    with pytest.raises(UnsupportedError, match=r"functions\[0\]\.node\[1\].*only where its function is called"):
+        with_opset(model, 11)
 
 
 def test_a_default_of_an_input_is_no_constant() -> None:
@@ -439,48 +448,22 @@ def test_versions_that_onnx_does_not_know() -> None:
         with_opset(model, 13)
 
 
-def test_releases_of_onnx_that_lose_axes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release of onnx that is known to convert wrongly is refused, with what to install."""
-    monkeypatch.setattr(onnx, "__version__", "1.21.0")
-    with pytest.raises(formats.MissingPackageError, match=r"need onnx 1\.22.*there is 1\.21\.0: pip install"):
-        with_opset(model_of([NODE("ReduceMean", ["x"], ["y"])], 17), 18)
-
-
 def test_the_same_version_is_the_same_model() -> None:
     """A model that has the version already is returned as it is."""
     model = model_of([NODE("Identity", ["x"], ["y"])], 18)
     assert with_opset(model, 18)[0] is model
 
 
-def test_other_sets_get_an_older_number_where_no_form_differs() -> None:
-    """The version of ai.onnx.ml is lowered if all operators have the same form, and is an error otherwise."""
+def test_other_sets_have_rows() -> None:
+    """The version of ai.onnx.ml changes like that of ONNX's own operators."""
     node = NODE("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L1")
     model = model_of([node], 18, sets=[helper.make_opsetid("ai.onnx.ml", 5)])
-    new, done = with_other_set(model, "ai.onnx.ml", 3)
+    new, done = with_opset(model, 3, "ai.onnx.ml")
     assert {entry.domain: entry.version for entry in new.opset_import} == {"": 18, "ai.onnx.ml": 3}
-    assert done.edits[0].detail == "operator set 5 -> 3 of ai.onnx.ml"
-    assert with_other_set(new, "ai.onnx.ml", 4)[0] is new
+    assert done.edits[0].detail == "operator set 5 -> 3 of ai.onnx.ml, 0 nodes converted"
     model.graph.node[0].op_type = "TreeEnsemble"
-    with pytest.raises(UnsupportedError, match=r"version 3 of ai\.onnx\.ml: graph\.node\[0\] \(TreeEnsemble\)"):
-        with_other_set(model, "ai.onnx.ml", 3)
-
-
-def test_alike_forms_exist() -> None:
-    """Each row of forms that do the same is a form of an operator, which has an older one."""
-    for version, names in older_forms.ALIKE.items():
-        for operator in names.split():
-            versions = [*signatures_of("ai.onnx", operator)]
-            assert version in versions, operator
-            assert min(versions) < version
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted", "ends"),
-    [(14, 13, (13, 13)), (14, 7, (7, 7)), (14, 6, (12, 6)), (6, 14, (6, 12)), (14, 1, (12, 1)), (7, 13, (13, 13))],
-)
-def test_only_what_lies_between_alike_forms_is_converted(given: int, wanted: int, ends: tuple[int, int]) -> None:
-    """Steps between forms that do the same are left out at both ends."""
-    assert older_forms.ends_to_convert("Add", [1, 6, 7, 13, 14], given, wanted) == ends
+    with pytest.raises(UnsupportedError, match=r"set 3 of ai\.onnx\.ml: graph\.node\[0\] \(TreeEnsemble\)"):
+        with_opset(model, 3, "ai.onnx.ml")
 
 
 def quantized(scale: Any, zero: Any, opset: int = 17) -> formats.Model:
@@ -522,13 +505,13 @@ def test_several_scales_are_no_older_form() -> None:
 def test_newer_types_and_blocks_are_named() -> None:
     """A type that an older form lacks, or a scale for each block, is named in the refusal, not as onnx numbers it."""
     model = quantized(np.array(0.05, "float32"), np.array(3, "uint16"), 21)
-    with pytest.raises(UnsupportedError, match="version 20 of the operator has no UINT16"):
+    with pytest.raises(UnsupportedError, match=r"accepts no tensor\(uint16\) in version 20"):
         with_opset(model, 17)
     model = quantized(np.ones((1, 3, 2), "float32"), np.zeros((1, 3, 2), "uint8"), 21)
     assert model.graph is not None
     for node in model.graph.node:
         node.attribute = [formats.make_attribute("axis", 2), formats.make_attribute("block_size", 2)]
-    with pytest.raises(UnsupportedError, match="version 20 of the operator has no scale for each block"):
+    with pytest.raises(UnsupportedError, match="with the attribute block_size has no form before operator set 21"):
         with_opset(model, 17)
 
 

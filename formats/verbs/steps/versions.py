@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.codecs.lookup import ONNXRUNTIME
-from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, SMALL_CONSTANTS, first_reading, is_before, limits_of
-from formats.editing.operator_sets import version_of, with_ir_version, with_opset, with_other_set
+from formats.codecs.onnxruntime_releases import (
+    NEWEST,
+    RELEASES,
+    SMALL_CONSTANTS,
+    first_reading,
+    is_before,
+    limits_of,
+    newest_with_kernels,
+)
+from formats.editing.operator_sets import version_of, with_ir_version, with_opset
 from formats.editing.options import EditResult
 from formats.errors import UnsupportedError
-from formats.ir import MACHINE_LEARNING
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
 from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
@@ -38,12 +46,16 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             result += EditResult(losses=(Loss("runtime", "", words, USE),))
         model, losses = _in_usual_layout(model)
         result += EditResult(losses=losses)
-        if opset is None and max([0, *_versions(model)]) > row.opset:
-            opset = row.opset
+        given = max([0, *_versions(model)])
+        if opset is None:
+            used = {node.op_type or "" for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS}
+            newest = newest_with_kernels(used, min(given, row.opset))
+            opset = newest if newest < given else None
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
-        model, more = with_other_set(model, MACHINE_LEARNING, row.ml_opset)
-        result += more
+        if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
+            model, more = with_opset(model, row.ml_opset, MACHINE_LEARNING)
+            result += more
     if opset is not None:
         model, more = with_opset(model, opset)
         result += more

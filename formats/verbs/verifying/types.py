@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from formats.ir.model import Attribute, Dimension, Function, Graph, Model, Node, OperatorSetId, Type
+    from formats.onnxpb.operator_sets import TypeSignature
     from formats.verbs.verifying.dims import Dim, Dims
 
     Problem = tuple[str, str, str]

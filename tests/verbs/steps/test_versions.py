@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -130,7 +131,7 @@ def test_without_onnx(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     formats.convert(plain, without, opset=14, dtype="float16")
     assert with_onnx.read_bytes() == without.read_bytes()
-    line = r"conversions of \w+ to other operator sets need the package onnx, .* pip install 'onnx-formats\[onnx\]'$"
+    line = r"definitions of \w+ by other operators need the package onnx, .* pip install 'onnx-formats\[onnx\]'$"
     with pytest.raises(MissingPackageError, match=line):
         formats.convert(path, path.with_name("n.onnx"), opset=13)
     formats.convert(path, path.with_name("n.onnx"), ir_version=8)
@@ -251,3 +252,21 @@ def test_no_release_reads_a_model_without_operator_sets(path: Path) -> None:
     onnx.save(proto, path)
     assert formats.inspect(path).releases == {"onnxruntime": ()}
     assert "no known release of onnxruntime" in commands.run("formats", "inspect", path).stdout
+
+
+def test_a_set_without_kernels_is_not_chosen(tmp_path: Path) -> None:
+    """`runtime=onnxruntime` takes the newest operator set in which it has a kernel for each node."""
+    nodes = [
+        formats.make_node("QuantizeLinear", ["x", "s"], ["q"]),
+        formats.make_node("DequantizeLinear", ["q", "s"], ["y"]),
+    ]
+    ends = [formats.make_value_info(name, "float32", ["n", 2]) for name in "xy"]
+    graph = formats.Graph(name="g", node=nodes, input=ends[:1], output=ends[1:])
+    graph.initializer = [formats.from_numpy(np.array(0.1, "float32"), "s")]
+    model = formats.Model(10, opset_import=[formats.OperatorSetId("", 28)], graph=graph)
+    formats.save(model, tmp_path / "m.onnx")
+    result = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="onnxruntime")
+    assert [edit.detail for edit in result.edits] == ["operator set 28 -> 27, 2 nodes converted"]
+    onnxruntime.InferenceSession(tmp_path / "n.onnx")
+    result = formats.convert(tmp_path / "m.onnx", tmp_path / "n.ort")
+    assert "has no kernel on the CPU for QuantizeLinear 28, DequantizeLinear 28" in result.losses[0].detail

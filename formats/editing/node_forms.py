@@ -1,0 +1,250 @@
+"""A node without its neighbours, and the nodes that it becomes in another version of its operator set.
+
+The values of such a node are called `i0`, `i1` and so on, and `o0`, `o1`. So equal nodes become the same nodes, and
+each form is worked out once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from formats.editing.surgery import make_attribute, make_node
+from formats.errors import UnsupportedError
+from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir.copies import copied
+from formats.ir.model import (
+    Attribute,
+    Dimension,
+    Graph,
+    Node,
+    Tensor,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+    entries,
+)
+from formats.ir.storage import from_numpy
+from formats.onnxpb.value_types import without_weights
+from formats.onnxpb.wire.encoder import encode
+from formats.tensordata.plan import SPECIAL, lay_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import numpy
+
+    from formats.tensordata.plan import Seen
+
+
+class NoFormError(UnsupportedError):
+    """A node has no form in another version of its operator set, for this reason."""
+
+
+class LoneNode(NamedTuple):
+    """A node without its neighbours.
+
+    `types` are those that are known, by the names of the values; `constants` the inputs whose content is known.
+    """
+
+    node: Node
+    types: Mapping[str, Type]
+    constants: Mapping[str, Tensor]
+
+    @property
+    def key(self) -> bytes:
+        """What tells it from others."""
+        inputs, outputs = (
+            [ValueInfo(name, self.types.get(name)) for name in names if name and name not in self.constants]
+            for names in (self.node.input, self.node.output)
+        )
+        tensors = [replace(tensor, name=name) for name, tensor in self.constants.items()]
+        return as_bytes(Graph(node=[self.node], input=inputs, output=outputs, initializer=tensors))
+
+    @property
+    def operator(self) -> str:
+        """The operator's name."""
+        return self.node.op_type or ""
+
+    def attribute(self, name: str) -> Attribute | None:
+        """The attribute with this name.
+
+        Raises: NoFormError if it is an attribute of the function around the node.
+        """
+        found = next((each for each in entries(self.node, "attribute") if each.name == name), None)
+        if found is not None and found.ref_attr_name:
+            raise NoFormError(f"its {name} has a value only where its function is called")
+        return found
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute: a number, a text, a list of numbers or of bytes, or a tensor."""
+        attribute = self.attribute(name)
+        if attribute is None:
+            return default
+        for field in ("t", "g", "i", "f"):
+            if (value := getattr(attribute, field)) is not None:
+                return value
+        if attribute.s is not None:
+            return attribute.s.decode(errors="replace")
+        return next(
+            (entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), []
+        )
+
+    def input(self, index: int) -> str:
+        """The name of an input; empty if the node does not have it."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def output(self, index: int) -> str:
+        """The name of an output; empty if the node does not have it."""
+        return self.node.output[index] if index < len(self.node.output) else ""
+
+    def elem_type(self, name: str) -> dtypes.DataType | None:
+        """The element type of a value, or `None` if it is not known."""
+        kind = self.types.get(name)
+        tensor_type = kind.tensor_type if kind is not None else None
+        return dtypes.BY_NUMBER.get(tensor_type.elem_type or 0) if tensor_type is not None else None
+
+    def dims(self, name: str) -> list[int | None] | None:
+        """The dims of a value, `None` for one that is not known, or for all if their number is not known."""
+        if name in self.constants:
+            return [*self.constants[name].dims]
+        kind = self.types.get(name)
+        shape = kind.tensor_type.shape if kind is not None and kind.tensor_type is not None else None
+        return None if shape is None else [dim.dim_value for dim in shape.dim]
+
+    def rank(self, name: str, why: str) -> int:
+        """The number of dims of a value. Raises: NoFormError if it is not known; `why` says what needs it."""
+        dims = self.dims(name)
+        if dims is None:
+            raise NoFormError(f"{why}, and the rank of its data is not known")
+        return len(dims)
+
+    def constant(self, name: str) -> numpy.ndarray[Any, Any] | None:
+        """The elements of a value, or `None` if it is no small constant."""
+        return self.constants[name].numpy() if name in self.constants else None
+
+
+class NodeForm:
+    """The nodes and constants that take the place of a node, and what differs: a text, and when it can be seen."""
+
+    def __init__(self, lone: LoneNode) -> None:
+        self.lone = lone
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Tensor] = {}
+        self.types: dict[str, Type] = {}  # of the new values, as far as they are known
+        self.difference: tuple[str, Seen] | None = None
+        self.is_defined = False  # by other operators
+
+    def keep(
+        self,
+        *,
+        op_type: str | None = None,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
+        drop: Iterable[str] = (),
+        **attributes: Any,
+    ) -> None:
+        """Keep the node, with other inputs and outputs, without some attributes, and with these new ones."""
+        node = copied(self.lone.node)
+        node.op_type = op_type or node.op_type
+        if inputs is not None:
+            node.input = [*inputs]
+            while node.input and not node.input[-1]:
+                node.input.pop()
+        if outputs is not None:
+            node.output = [*outputs]
+        gone = {*drop, *attributes}
+        node.attribute = [each for each in entries(node, "attribute") if each.name not in gone]
+        node.attribute += [make_attribute(name, value) for name, value in attributes.items() if value is not None]
+        self.nodes.append(node)
+
+    def add(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        output: str,
+        *,
+        like: str = "",
+        dims: Sequence[int | None] | None = None,
+        **attributes: Any,
+    ) -> str:
+        """Add a node with one output, whose elements are of the type of the value `like`; return the output's name."""
+        self.nodes.append(make_node(op_type, inputs, [output], **attributes))
+        if like and (row := self.elem_type(like)) is not None:
+            shape = None if dims is None else TensorShape([Dimension(dim) for dim in dims])
+            self.types[output] = Type(tensor_type=TensorType(row.number, shape))
+        return output
+
+    def elem_type(self, name: str) -> dtypes.DataType | None:
+        """The element type of a value of the node, or of a new one."""
+        return LoneNode(self.lone.node, {**self.lone.types, **self.types}, {}).elem_type(name)
+
+    def constant(self, value: Any, elem_type: int, name: str) -> str:
+        """Add a constant with the elements `value` of an element type of ONNX; return its name."""
+        import numpy
+
+        self.constants[name] = from_numpy(numpy.array(value, dtypes.numpy_dtype(elem_type)), name)
+        return name
+
+    def integers(self, value: Any, name: str) -> str:
+        """Add a constant of INT64; return its name."""
+        return self.constant(value, dtypes.INT64, name)
+
+    def tell(self, text: str, seen: Seen = SPECIAL) -> None:
+        """Say what differs."""
+        self.difference = self.difference or (text, seen)
+
+
+# The attributes of a Constant that hold numbers or texts: their fields, and the types of the elements.
+CONSTANT_FIELDS: Final = {
+    "value_float": ("f", dtypes.FLOAT),
+    "value_floats": ("floats", dtypes.FLOAT),
+    "value_int": ("i", dtypes.INT64),
+    "value_ints": ("ints", dtypes.INT64),
+    "value_string": ("s", dtypes.STRING),
+    "value_strings": ("strings", dtypes.STRING),
+}
+
+
+def constant_of_node(node: Node) -> Tensor | None:
+    """The tensor of a Constant under the name of its output; `None` for other nodes, and for one that is sparse."""
+    import numpy
+
+    if node.op_type != "Constant" or node.domain not in STANDARD_DOMAINS or len(node.output) != 1:
+        return None
+    for attribute in entries(node, "attribute"):
+        if attribute.t is not None:
+            tensor: Tensor = replace(attribute.t, name=node.output[0])
+            return tensor
+        if (row := CONSTANT_FIELDS.get(attribute.name or "")) is not None and not attribute.ref_attr_name:
+            field, elem_type = row
+            return from_numpy(numpy.array(getattr(attribute, field), dtypes.numpy_dtype(elem_type)), node.output[0])
+    return None
+
+
+def constant_node(tensor: Tensor) -> Node:
+    """A constant as a node, which functions and models before IR version 4 need."""
+    return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])
+
+
+def as_bytes(message: Any) -> bytes:
+    """The bytes of a message without its weights."""
+    writes, _ = lay_out(encode(message, without_weights))
+    return b"".join([write.source.read() for write in writes])
+
+
+def lone_node(node: Node, types: Callable[[str], Type | None], constants: Callable[[str], Tensor | None]) -> LoneNode:
+    """A node without its neighbours, its subgraphs and what only people read."""
+    inputs = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
+    outputs = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
+    attributes = [each for each in entries(node, "attribute") if each.g is None and not entries(each, "graphs")]
+    names = [*zip((*inputs, *outputs), (*node.input, *node.output), strict=True)]
+    kinds = {new: kind for new, name in names if name and (kind := types(name)) is not None}
+    tensors = {
+        new: replace(tensor, name=new, doc_string=None, metadata_props=[])
+        for new, name in zip(inputs, node.input, strict=True)
+        if name and (tensor := constants(name)) is not None
+    }
+    domain = node.domain or None
+    return LoneNode(Node(inputs, outputs, None, node.op_type, domain, attribute=attributes), kinds, tensors)
