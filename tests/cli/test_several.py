@@ -109,34 +109,6 @@ def test_fail_fast_stops_the_others(folder: Path) -> None:
     assert not Path("out").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("convert", "a.onnx", "models/in/a.onnx", "out/", "--to", "rten"), "would both be written to out/a.rten"),
-        (("convert", "a.onnx", "b.onnx", "out/"), "--to is needed"),
-        (("convert", "a.onnx", "b.onnx", "out.rten"), "out.rten is the name of one model"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--dedup"), "--dedup"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "--external-data=w"), "--external-data"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "-q", "--json"), "exclude each other"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--jobs", "-1"), "--jobs"),
-        (("convert", "a.onnx"), "DST is missing"),
-        (("convert",), "SRC and DST are missing"),
-        (("batch", "a.onnx", "--to", "rten"), "--out is missing"),
-        (("batch", "--out", "out", "--to", "rten"), "SOURCES are missing"),
-        (("batch", "a.onnx", "--out", "out"), "--to is needed"),
-        (("diff", "a.onnx", "b.onnx", "c.onnx"), "diff takes only A and B, and nothing after: c.onnx"),
-    ],
-)
-def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], words: str) -> None:
-    """A command line with a contradiction ends with exit code 2 before anything is created."""
-    before = tree(".")
-    done = run(*arguments)
-    assert done.exit_code == 2
-    assert bool(done.stdout) == ("--json" in arguments)
-    assert words in done.stderr
-    assert tree(".") == before
-
-
 def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
     """A destination folder is created only in an existing folder, and never replaces a file."""
     for place in ("no/such/", "a.onnx/"):

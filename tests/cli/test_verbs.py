@@ -174,3 +174,4 @@ def test_help_lists_the_verbs() -> None:
     for verb in ("convert", "inspect", "verify", "diff"):
         assert f"\n  {verb} " in invoke("--help").stdout
     assert f"formats {formats.__version__}\n" == invoke("--version").stdout
+    assert commands.run("formats") == commands.run("formats", "--help")

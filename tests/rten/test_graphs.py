@@ -15,7 +15,6 @@ import onnx
 import pytest
 
 from formats.tensordata.plan import RANGE, RESULTS, Loss
-from tests.rten.evaluation import need_judge
 from tests.rten.exported_graphs import SECOND
 from tests.rten.graphs import apart
 from tests.rten.random_graphs.builder import FIRST
@@ -131,32 +130,6 @@ def test_sizes_that_onnx_forbids_are_not_judged(nodes, shapes):
         f"""<ir_version: 8, opset_import: ["" : 18]> g ({names}) => (float y) {{ {nodes} }}"""
     )
     assert not is_strict(Graph(model, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}))
-
-
-@pytest.mark.outer  # so are the tests that use these graphs
-def test_graphs_of_exporters_are_of_many_kinds():
-    """A hundred of them have attention, quantised and recurrent layers, trees, half precision, and other sizes."""
-    need_judge()
-
-    def of_seed(seed):
-        graph = generate(seed, SECOND)
-        if graph is None:
-            return []
-        is_empty = any(0 in array.shape for array in graph.feeds.values())
-        return [*(node.op_type for node in graph.model.graph.node), *["empty"] * is_empty]
-
-    found = {word for _, words in apart(range(100), of_seed) for word in words}
-    assert {"Attention", "MultiHeadAttention", "MatMulNBits", "QLinearConv", "LSTM", "QuantizeLinear", "Range"} <= found
-    assert {"Imputer", "GRU", "empty"} <= found
-
-
-def test_graphs_are_those_of_their_seed():
-    """The same seed makes the same graph with the same numbers."""
-    one, other = generate(7), generate(7)
-    assert one.model == other.model
-    assert {name: value.tobytes() for name, value in one.feeds.items()} == {
-        name: value.tobytes() for name, value in other.feeds.items()
-    }
 
 
 @pytest.mark.outer
