@@ -23,16 +23,13 @@ from formats.codecs import lookup
 from formats.codecs.keys import Key
 from formats.pictures import progress_bar
 from formats.tensordata.local import output
-from formats.tensordata.replacing import publication
 from formats.verbs import convert
 from formats.verbs.steps import opening
 from tests import commands
-from tests.pseudo_terminal import on_terminal
 from tests.systems import PATIENCE_SECONDS
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
-CONVERT = ("-c", "from formats.cli import convert; convert()")
 SLOW = """
 import os, sys, time
 from formats.tensordata.local import output
@@ -90,27 +87,6 @@ def test_result_is_an_answer_on_stdout(digits: Path, command: Command, extension
         ]
     else:
         assert ["the same model, unchanged"] == [verdict, *rest]
-
-
-@pytest.mark.parametrize("options", [[], ["--"]])
-def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
-    """If stdout is a closed pipe, the model is written, and the exit code says so, without a message."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
-    reader, writer = os.pipe()
-    os.close(reader)
-    arguments = [sys.executable, *CONVERT, *options, "digits.onnx", "a.rten"]
-    done = subprocess.run(
-        arguments,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        cwd=digits.parent,
-        env=environment,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    os.close(writer)
-    assert (0, b"") == (done.returncode, done.stderr)
-    assert digits.with_name("a.rten").exists()
 
 
 def test_module_and_scripts_are_the_same_commands(digits: Path, python: Command, command: Command) -> None:
@@ -278,69 +254,6 @@ def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monk
     assert {"a.onnx": b"mine"} == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -> None:
-    """If the disk is full (a filesystem of 32 KiB), the command says so, exits with 1 and leaves no file."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
-    arguments = [sys.executable, *CONVERT, "digits.onnx", disk / "a.onnxz"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
-    try:
-        done = subprocess.run(
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            check=False,
-        )
-    except FileNotFoundError:
-        pytest.skip("this system has no unshare")
-    if done.returncode not in (0, 1) or "unshare" in done.stderr:
-        pytest.skip("this system lets this user mount nothing")
-    assert (1, "") == (done.returncode, done.stdout)
-    remedy = "free some space, or write to another disk"
-    assert f"convert: error: {disk / 'a.onnxz'}: No space left on device; {remedy}" == one_line(done.stderr)
-
-
-def test_write_that_fails_in_the_middle_leaves_nothing(
-    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the disk fills up while the second file is written, neither file appears and the old files stay."""
-    monkeypatch.chdir(tmp_path)
-    Path("a.onnx.data").write_bytes(b"old data")
-    place = publication._Steps._place
-
-    def fail(self: Any, moved: Any, overwrite: bool, **more: Any) -> None:
-        if moved.name == "a.onnx":
-            raise OSError(28, "No space left on device", moved.name)
-        place(self, moved, overwrite, **more)
-
-    monkeypatch.setattr(publication._Steps, "_place", fail)
-    done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
-    line = "convert: error: a.onnx: No space left on device; free some space, or write to another disk"
-    assert (1, line) == (done.exit_code, one_line(done.stderr))
-    assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
-    assert b"old data" == Path("a.onnx.data").read_bytes()
-
-
-def test_refused_operators_are_listed(tmp_path: Path, command: Command) -> None:
-    """If the target cannot express a model, the error lists the operators and their places in the model."""
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
-    nodes = [
-        onnx.helper.make_node("ImageDecoder", ["x"], ["y"]),
-        onnx.helper.make_node("Mine", ["x"], ["z"], domain="me"),
-    ]
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y])), tmp_path / "a.onnx")
-    done = command("a.onnx", "a.rten")
-    assert (1, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith("convert: error: a.onnx: ")
-    for text in ("ImageDecoder", "me.Mine", "graph.node[0]", "graph.node[1]"):
-        assert text in done.stderr
-    assert "Traceback" not in done.stderr
-    assert ["a.onnx"] == names(tmp_path)
-
-
 def test_debug_shows_the_traceback(tmp_path: Path, command: Command) -> None:
     """With `--debug`, an error comes with its traceback; the line and the exit code are the same."""
     done = command("missing.onnx", "a.rten", "--debug")
@@ -361,36 +274,6 @@ def test_mistakes_of_the_program_are_one_line_too(
     done = invoke(digits, tmp_path / "a.onnx")
     assert 1 == done.exit_code
     assert one_line(done.stderr).startswith("convert: error: KeyError: 'oops'; this is a bug in formats")
-
-
-def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If memory runs out, the command prints one line and exits with 1."""
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(convert, "convert", fail)
-    assert "convert: error: there is not enough memory" == one_line(invoke(digits, tmp_path / "a.onnx").stderr)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
-    """If stdout is full, the command says so on stderr, and that the model is written, and exits with 1."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, *CONVERT, "digits.onnx", "a.onnx"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            check=False,
-        )
-    assert 0 != done.returncode
-    words = "stdout: No space left on device; the work is done, but the report could not be printed"
-    assert f"convert: error: {words}" == one_line(done.stderr)
-    assert (tmp_path / "a.onnx").exists()
 
 
 # Names
@@ -505,24 +388,6 @@ def test_handlers_are_put_back(digits: Path, tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     assert 0 == invoke(digits, tmp_path / "a.onnx").exit_code
     assert before is signal.getsignal(signal.SIGINT)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
-    """Long work shows a bar with bytes and rate on a terminal, and the bar disappears at the end."""
-    code, shown = on_terminal(lambda end: slow("a.onnx", "--threads", "8", stderr=end, stdout=end))
-    assert 0 == code
-    assert "MB/s" in shown
-    assert "19.3 MB" in shown.replace("/19.3", " 19.3")
-    assert shown.rstrip().splitlines()[-2].endswith("/s)")
-
-
-@pytest.mark.outer
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
-    """Without a terminal, stderr stays empty, however long the work takes."""
-    process = slow("a.onnx", "--threads", "8", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert b"" == process.communicate(timeout=PATIENCE_SECONDS)[1]
 
 
 def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:

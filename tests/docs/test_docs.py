@@ -200,13 +200,6 @@ def test_recipes_work(
     follow(steps, example, python, monkeypatch)
 
 
-@pytest.mark.outer
-def test_recipes_work_in_the_order_of_the_page(example: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All recipes run in one folder, one after another, as a reader of the page would do it."""
-    steps = [block for block in blocks("docs/recipes.md") if block.language != "text"]
-    follow([block for block in steps if "distributed" not in block.text], example, python, monkeypatch)
-
-
 def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the commands and code of a page in a folder, and check that each of them works without an error line."""
     monkeypatch.delenv("MODEL_KEY", raising=False)  # a recipe says itself what it needs
@@ -307,14 +300,6 @@ def test_kinds_of_losses_are_those_of_the_code() -> None:
     used = {kind for module in modules for kind in re.findall(r'(?:losses\.add|note)\(\s*"(\w+)"', module)}
     assert len(described) == len(set(described))
     assert used == set(described)
-
-
-def test_contributing_has_short_lines() -> None:
-    """Lines of CONTRIBUTING.md have at most 120 characters, apart from tables and commands."""
-    text = re.sub(
-        r"^```.*?^```$", "", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
-    )
-    assert not [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
 
 
 def rows(document: str, heading: str) -> dict[str, str]:

@@ -51,7 +51,6 @@ def f(*values: Any) -> np.ndarray[Any, Any]:
     return np.array(values if len(values) != 1 else values[0], F)
 
 
-CONV_INTEGER = "ConvInteger<kernel_shape = [{0}], strides = [1, 1], dilations = [1, 1], pads = [{1}]>"
 # fmt: off
 SECTIONS: Mapping[str, list[Fault]] = {
     "Operators that give other numbers": [
