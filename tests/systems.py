@@ -1,4 +1,4 @@
-"""How systems differ: features that only some have, and how long a busy one may take."""
+"""How systems differ: features that only some have, how long a busy one may take, and whether it has a whole night."""
 
 from __future__ import annotations
 
@@ -12,3 +12,6 @@ posix = pytest.mark.skipif(
 
 PATIENCE_SECONDS = 300
 """How long a test waits for what comes at once on an idle machine. Only what hangs takes so long on a busy one."""
+
+NIGHT = bool(os.environ.get("FORMATS_NIGHT"))
+"""Whether tests of generated cases take all of them, as in `.ci/nightly`, and not the part that both rings have."""

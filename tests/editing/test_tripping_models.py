@@ -16,9 +16,10 @@ import pytest
 import formats
 from tests.editing.test_exported import run
 from tests.editing.tripping_models import tripping
+from tests.systems import NIGHT
 
 SEEDS = 12
-MORE = 60
+MORE = 60 if NIGHT else 20
 OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
 INPUTS = [
     {"x": np.array([0.5, 1.5], "float32"), "c1": np.array(first), "c2": np.array(second)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from tests.rten.rten_operators import HELD
 from tests.rten.rten_outcomes import row_for, row_of
 from tests.rten.rten_tables import DEVIATIONS
 from tests.runtime.runner import RunnerError
+from tests.systems import NIGHT
 
 # The largest allowed deviation, relative to the largest magnitude of the reference. The runtime computes in float32
 # what a half-precision type rounds after every operator: errors of 11 bits, or 8 for bfloat16, add up over a model's
@@ -156,6 +158,7 @@ def test_rows_agree_with_the_loader(spec, stage, runtime):
 
 
 EXPECTED = Path(__file__).parent / "backend_outcomes.json"
+STEP = 1 if NIGHT else 3  # between the operator tests whose form is changed
 RANDOM = "test_bernoulli"  # few bits, which may equal those of the reference by chance
 
 
@@ -307,9 +310,9 @@ def sliced_cases():
 )
 def test_backend(cases, minimum, runtimes, tmp_path):
     """The operator tests of ONNX, and its old files, are right or refused; at least as many are right as before."""
-    outcomes = outcomes_of(cases(), runtimes, tmp_path / "m.rten")
+    outcomes = outcomes_of(islice(cases(), 0, None, STEP), runtimes, tmp_path / "m.rten")
     assert {} == unexpected(outcomes)
-    assert minimum <= min(len(of_release["right"]) for of_release in outcomes.values())
+    assert minimum // STEP <= min(len(of_release["right"]) for of_release in outcomes.values())
 
 
 @pytest.mark.parametrize("mode", ["native", "exact"])
