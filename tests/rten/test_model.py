@@ -162,26 +162,6 @@ def test_documentation_is_found_everywhere(make):
     assert loss.summary == f"RTen does not store documentation ({', '.join(places)} and 3 more)"
 
 
-def test_documentation_of_nodes_that_are_alike(make):
-    """If several nodes of an .onnx file have the same documentation, it is reported for each of them."""
-    nodes = [make.node("LeakyRelu", [f"x{i}"], [f"x{i + 1}"], alpha=0.5) for i in range(6)]
-    for node in nodes[2:4]:
-        node.attribute[0].doc_string = "about it"
-    for node in nodes[4:]:
-        node.metadata_props = [StringStringEntry(key="k", value="v")]
-    data = formats.dumps(make.model(make.graph(nodes, ["x0"], ["x6"])), "onnx")
-    losses = CODEC.plan(formats.loads(data), PATH, RtenOptions()).losses
-    documented = [f'graph.node[{i}].attribute["alpha"]' for i in (2, 3)]
-    assert [
-        ("doc_string", documented[0], f"RTen does not store documentation ({', '.join(documented)})"),
-        (
-            "metadata",
-            "graph.node[4]",
-            "RTen does not store metadata of graphs, nodes and tensors (graph.node[4], graph.node[5])",
-        ),
-    ] == [(loss.kind, loss.where, loss.detail) for loss in losses if loss.kind in ("doc_string", "metadata")]
-
-
 def test_the_precision_of_casts_is_a_loss(make):
     """A cast that rounds to a float type that RTen lacks is reported once for each type, and matters."""
     nodes = [

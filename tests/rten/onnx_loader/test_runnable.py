@@ -14,7 +14,6 @@ from formats.errors import OptionError, UnsupportedError
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
 from formats.rten.onnx_loader.passes import runnable
-from formats.rten.target import ONNX_LOADER
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests import commands
@@ -24,12 +23,10 @@ from tests.rten.random_graphs.graph import run_in_onnxruntime
 from tests.rten.random_graphs.judging import difference as graph_difference
 from tests.rten.rten_cases import CASES, to_proto
 from tests.rten.rten_tables import DEVIATIONS
-from tests.rten.staying_forms import all_forms, forms_in
 from tests.runtime.runner import RunnerError
 
 RELEASE = "0.27"
 EXPECTED = Path(__file__).parents[1] / "runnable_outcomes.json"
-NOT_RUN = Path(__file__).parents[1] / "forms_not_run.json"
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
 RANDOM = "test_bernoulli"
 NEWEST_IN_ONNXRUNTIME = 25
@@ -497,20 +494,3 @@ def test_random_numbers(node, limits, runner, tmp_path):
     (output,) = runner.run(tmp_path / "m.onnx", {})
     assert (10, 9) == output.shape
     assert limits[0] <= output.min() < output.max() <= limits[1]
-
-
-@pytest.mark.outer
-def test_forms_that_stay_are_run(tmp_path):
-    """The tests above run all these models in RTen; the forms that none of them has are listed, and no others.
-
-    A form in the list is rewritten in each model that has it. The list is written to `not_run.json` in the test's
-    folder: a form that is new in it needs a case in `rten_cases.py`.
-    """
-    given = [case.model() for case in CASES if not case.exact]
-    given += [ONNX.read(Literal(case.model), None) for case in backend_cases()]
-    given += [ONNX.read(Literal(random_model(node).SerializeToString()), None) for node, _ in DRAWN]
-    made = [found.model for found in map(runnable, given) if found.error is None]
-    left = sorted(" ".join(form).strip() for form in all_forms(ONNX_LOADER) - forms_in(made, ONNX_LOADER))
-    (tmp_path / "not_run.json").write_text(json.dumps(left, indent=1) + "\n")
-    assert json.loads(NOT_RUN.read_text()) == left
-    assert {*left} <= {" ".join(form).strip() for form in forms_in(given, ONNX_LOADER)}
