@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
@@ -449,28 +448,6 @@ def test_a_model_is_freed_before_it_is_written(
     monkeypatch.setattr(convert, "carry_out", carry_out)
     formats.convert(tmp_path / f"given.{first}", tmp_path / f"made.{second}")
     assert [None] == left
-
-
-def test_shared_models_survive_the_archive(shared_model: Path, tmp_path: Path) -> None:
-    """A real exporter's model is the same for `onnx` after conversion to an archive and back."""
-    formats.convert(shared_model, tmp_path / "a.onnxz")
-    formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx")
-    assert onnx.load(shared_model) == onnx.load(tmp_path / "b.onnx")
-
-
-def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path) -> None:
-    """A real exporter's model has the same weights after they were moved to external data and back."""
-    formats.convert(shared_model, tmp_path / "a.onnx", external_data=True, alignment=4096)
-    formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data=False)
-    before, after = onnx.load(shared_model), onnx.load(tmp_path / "b.onnx")
-    for old, new in zip(before.graph.initializer, after.graph.initializer, strict=True):
-        np.testing.assert_array_equal(onnx.numpy_helper.to_array(old), onnx.numpy_helper.to_array(new))
-    for proto in (before, after):
-        proto.graph.ClearField("initializer")
-        for node in proto.graph.node:
-            for attribute in node.attribute:
-                attribute.ClearField("t")
-    assert before == after
 
 
 @pytest.mark.sample(3)

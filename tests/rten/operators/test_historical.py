@@ -133,8 +133,8 @@ def test_every_version_has_an_outcome():
 def test_outcomes(outcomes, runtimes, tmp_path):
     """Each version has as many right models as recorded, and the others are refused or differ as recorded.
 
-    The outcomes are written to `outcomes.json` in the test's folder, which can replace `historical_outcomes.json` after
-    an intended change.
+    The outcomes are written to `outcomes.json` in the test's folder; those of all versions, which `FORMATS_NIGHT=1`
+    gives, can replace `historical_outcomes.json` after an intended change.
     """
     versions_cases = {}
     for case, outcome in outcomes:
