@@ -23,7 +23,7 @@ from tests.rten.evaluation import evaluate, held
 from tests.rten.rten_sizes import FAMILIES, Draw, SizedCase
 from tests.runtime.runner import RunnerError
 
-COUNT = int(os.environ.get("FORMATS_SIZES", "4"))
+COUNT = int(os.environ.get("FORMATS_SIZES", "2"))
 SEED = os.environ.get("FORMATS_SEED", "1")
 
 
