@@ -20,9 +20,7 @@ from tests.rten.graphs import apart
 from tests.rten.random_graphs.builder import FIRST
 from tests.rten.random_graphs.graph import Graph, everything
 from tests.rten.random_graphs.judging import Bench, Outcome, Surroundings, explains, is_of_last_bits
-from tests.rten.random_graphs.shrinking import shrink
 from tests.rten.random_graphs.whole import generate, is_strict
-from tests.rten.rten_cases import run
 from tests.systems import NIGHT
 
 SEEDS = range(2000, 2200 if NIGHT else 2080)
@@ -131,44 +129,3 @@ def test_sizes_that_onnx_forbids_are_not_judged(nodes, shapes):
         f"""<ir_version: 8, opset_import: ["" : 18]> g ({names}) => (float y) {{ {nodes} }}"""
     )
     assert not is_strict(Graph(model, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}))
-
-
-@pytest.mark.outer
-def test_graphs_are_of_many_kinds():
-    """A hundred graphs have old and new operator sets, subgraphs, functions and dims without a size."""
-    found = set()
-    for seed in range(100):
-        graph = generate(seed)
-        if graph is None:
-            continue
-        found.add(graph.model.opset_import[0].version)
-        found.update(node.op_type for node in graph.model.graph.node)
-        found.update("function" for _ in graph.model.functions)
-        found.update("dim" for value in graph.model.graph.input for dim in value.type.tensor_type.shape.dim
-                     if dim.dim_param)  # fmt: skip
-        found.update(value.dtype.name for value in graph.feeds.values())
-    assert {8, 13, 21, "If", "Loop", "Scan", "function", "dim", "int64", "int16", "uint8"} <= found
-
-
-class Faulty(Bench):
-    """Treats every graph with a Neg as wrong."""
-
-    def __init__(self) -> None:
-        super().__init__({}, None)
-
-    def outcome(self, graph: Graph) -> Outcome:
-        """Return the outcome of a graph."""
-        return Outcome("wrong" if any(node.op_type == "Neg" for node in graph.model.graph.node) else "right")
-
-
-def test_the_shrinker_leaves_what_is_wrong():
-    """Of a graph with several nodes, only the wrong one is left, with its operand as an input."""
-    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
-        g (float[2] x, float[2] z) => (float[2] y, float[2] w) {
-            a = Abs(x) b = Neg(a) c = Add(b, z) y = Exp(c) w = Floor(z)
-        }""")
-    x = np.array([1, -2], np.float32)
-    small = shrink(Faulty(), Graph(model, {"x": x, "z": x}), "wrong")
-    assert [node.op_type for node in small.model.graph.node] == ["Neg"]
-    assert [value.tolist() for value in small.feeds.values()] == [[1.0, 2.0]]
-    assert [[-1.0, -2.0]] == [value.tolist() for value in run(small.model, small.feeds)]

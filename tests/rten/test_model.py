@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import struct
@@ -286,40 +285,6 @@ def test_cut_files(model, version):
         except FormatError:
             continue
         assert version == 2 or end > len(data) - 8
-
-
-@pytest.fixture
-def onnx_file(tmp_path, make, model):
-    """Return the model as an .onnx file for other programs."""
-    from formats.onnxpb.codecs import CODEC as ONNX
-    from formats.onnxpb.options import OnnxOptions
-    from formats.tensordata.engine import execute
-
-    model.graph.name = "g"
-    for graph in (model.graph, *(attribute.g for attribute in model.graph.node[0].attribute)):
-        graph.name = "g"
-    model.graph.input[0].type.tensor_type.elem_type = 9
-    path = tmp_path / "m.onnx"
-    execute(ONNX.plan(model, path, OnnxOptions()))
-    return path
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_files_of_the_other_converter(onnx_file, tmp_path, version):
-    """A file of rten-convert is read, with its metadata, and written again without a change of meaning."""
-    converter = pytest.importorskip("rten_convert.converter")
-    (tmp_path / "meta.json").write_text(json.dumps({"license": "free"}))
-    out = tmp_path / "other.rten"
-    arguments = ["rten-convert", "-m", str(tmp_path / "meta.json"), "--no-infer-shapes", str(onnx_file), str(out)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", [*arguments, *(["--v1"] if version == 1 else [])])
-        converter.main()
-    other = reread(out.read_bytes())
-    metadata = {entry.key: entry.value for entry in other.metadata_props}
-    assert ("free", hashlib.sha256(onnx_file.read_bytes()).hexdigest()) == (metadata["license"], metadata["onnx_hash"])
-    assert other == reread(written(other, rten_version=version))
-    (tensor,) = other.graph.initializer
-    np.testing.assert_array_equal(WEIGHT, tensor.numpy())
 
 
 BIG_DIMS = (5, 1 << 30)

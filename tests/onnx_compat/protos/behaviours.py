@@ -286,6 +286,8 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     "pop_scalar": lambda o: (lambda n: (n.input.pop(), list(n.input)))(small_model(o).graph.node[0]),
     "pop_index": lambda o: (lambda m: (m.graph.node.pop(1).name, len(m.graph.node)))(small_model(o)),
     "pop_far": lambda o: small_model(o).graph.node.pop(10),
+    "remove_scalar": lambda o: (lambda n: (n.input.remove("b"), list(n.input)))(o.NodeProto(input=list("abcb"))),
+    "reverse_scalars": lambda o: (lambda n: (n.input.reverse(), list(n.input)))(o.NodeProto(input=list("abc"))),
     "remove_missing": lambda o: small_model(o).graph.node[0].input.remove("zz"),
     "remove_msg_missing": lambda o: small_model(o).graph.node.remove(o.NodeProto(name="no")),
     "extend_str": lambda o: (lambda n: (n.input.extend("pq"), list(n.input)))(small_model(o).graph.node[0]),
