@@ -3,8 +3,8 @@
     LD_PRELOAD=shim.so python driver.py shim.so FOLDER SCENARIO...
 
 FORMATS_SYSTEM names what the system lacks, of SYSTEMS. With FORMATS_NIGHT, every call fails; otherwise, on a usual
-system, the process is killed at every call, but only one call of three fails, on other days another one. Prints a JSON
-object: the number of faults of each kind, and every broken promise.
+system, the process is killed at every call, but only the first call and then one of three fail, on other days others.
+Prints a JSON object: the number of faults of each kind, and every broken promise.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main() -> None:
         for fault in os.environ.get("FORMATS_FAULTS", " ".join(FAULTS)).split():
             is_usual = os.environ.get("FORMATS_SYSTEM", "usual") == "usual"
             step = 1 if fault in ALL_CALLS and (is_usual or fault != "kill") else STEP
-            number = OF_THE_DAY % step
+            number, gap = 0, 1 + OF_THE_DAY % step
             while True:
                 fresh(template, box)
                 status = run(shim, scenario, box, fault, number)
@@ -91,7 +91,7 @@ def main() -> None:
                     found.append("a file elsewhere was changed")
                     victim.write_bytes(SECRET)
                 broken += (f"{scenario.name}, {fault} at call {number}: {problem}" for problem in found)
-                number += step
+                number, gap = number + gap, step
     print(json.dumps({"counts": counts, "broken": broken}))
 
 
