@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 
 import pytest
 
@@ -15,3 +16,6 @@ PATIENCE_SECONDS = 300
 
 NIGHT = bool(os.environ.get("FORMATS_NIGHT"))
 """Whether tests of generated cases take all of them, as in `.ci/nightly`, and not the part that both rings have."""
+
+OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
+"""A number of each day in CI, which chooses the part of today; otherwise always the same."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import functools
 import json
-import os
 import zlib
 from pathlib import Path
 
@@ -25,10 +24,9 @@ from tests.rten.historical import RANDOM, historical_cases, versions
 from tests.rten.rten_outcomes import row_for, row_of
 from tests.rten.rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
 from tests.runtime.runner import RELEASES
-from tests.systems import NIGHT
+from tests.systems import NIGHT, OF_THE_DAY
 
 EXPECTED = json.loads((Path(__file__).parents[1] / "historical_outcomes.json").read_text())
-OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
 TOLERANCE = 2e-4  # some references have four digits
 # Prefixes of the names of cases whose outputs differ from onnxruntime's, besides those that differ from the suite's.
 DIFFERENT = (
