@@ -1,8 +1,9 @@
-"""How systems differ: features that only some have, and how long a busy one may take."""
+"""How systems differ: features that only some have, how long a busy one may take, and whether it has a whole night."""
 
 from __future__ import annotations
 
 import os
+import zlib
 
 import pytest
 
@@ -12,3 +13,9 @@ posix = pytest.mark.skipif(
 
 PATIENCE_SECONDS = 300
 """How long a test waits for what comes at once on an idle machine. Only what hangs takes so long on a busy one."""
+
+NIGHT = bool(os.environ.get("FORMATS_NIGHT"))
+"""Whether tests of generated cases take all of them, as in `.ci/nightly`, and not the part that both rings have."""
+
+OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
+"""A number of each day in CI, which chooses the part of today; otherwise always the same."""

@@ -16,9 +16,7 @@ import pytest
 import report
 import run
 import work
-from cases import CASES, GROWTH, KINDS_OF_WORK, LARGE_CASES, MIB, ROOFLINE, Case, Target, Way
-from onnx.numpy_helper import to_array
-from safetensors.numpy import load_file
+from cases import CASES, KINDS_OF_WORK, LARGE_CASES, MIB, Case, Target, Way
 
 import formats
 from tests import commands
@@ -73,15 +71,6 @@ def test_models_are_what_they_are_called(name: str, directory: Path) -> None:
         assert onnx.load(path).SerializeToString(deterministic=True) == path.read_bytes()
 
 
-def test_weights_do_not_depend_on_the_form(directory: Path) -> None:
-    """A model has the same weights with external data and as safetensors, and they are not all zero."""
-    (inline,) = onnx.load(models.make("float32-256.onnx", directory, SCALE)).graph.initializer
-    (external,) = onnx.load(models.make("float32-256.external", directory, SCALE)).graph.initializer
-    arrays = load_file(models.make("float32-256.safetensors", directory, SCALE))
-    assert to_array(inline).any()
-    assert inline.raw_data == external.raw_data == arrays[inline.name].tobytes()
-
-
 @pytest.mark.parametrize(("case", "way"), ways("work"), ids=name_of)
 def test_functions_work(case: Case, way: Way, directory: Path, tmp_path: Path) -> None:
     """Every function of work.py works with its library, and its output can be read."""
@@ -127,17 +116,6 @@ def test_commands_of_others_work(case: Case, way: Way, directory: Path, tmp_path
     assert account.peak_bytes > MIB
 
 
-def test_cases_are_consistent() -> None:
-    """Names are unique, targets refer to tools of the same case, and the document lists every case."""
-    text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
-    assert len({case.name for case in ALL}) == len(ALL)
-    for case in ALL:
-        tools = [way.tool for way in case.ways]
-        assert len(set(tools)) == len(tools)
-        assert {target.tool for way in case.ways for target in way.targets} <= {"", *tools}
-        assert f"`{case.name}`" in text
-
-
 def test_script_measures_and_draws(tmp_path: Path) -> None:
     """The script prints a row for every tool, and again the same from its JSON; the plot has every case."""
     figures, plot = tmp_path / "figures.json", tmp_path / "plot.svg"
@@ -155,39 +133,6 @@ def test_script_measures_and_draws(tmp_path: Path) -> None:
     texts = "".join(ElementTree.parse(plot).getroot().itertext())
     assert all(row["title"] in texts for row in rows)
     assert {figures, plot} == set(tmp_path.iterdir())
-
-
-def test_figures_of_some_cases_replace_those_of_these(tmp_path: Path) -> None:
-    """A second run keeps the figures of other cases that there still are, in the order of the table."""
-    path = tmp_path / "figures.json"
-    first, middle, last = (
-        report.Row(case.name, case.title, way.tool, way.ours, None, 1.0, 1.0, 1.0, 1.0, MIB)
-        for case, way in ((case, case.ways[0]) for case in (CASES[0], CASES[5], CASES[-1]))
-    )
-    run.write_figures(path, [], [last, first._replace(tool="gone"), first], 0.5)
-    assert run.known_figures(path, 0.5) == [first, last]
-    assert run.known_figures(tmp_path / "missing.json", 0.5) == []
-    slower = last._replace(work_seconds=2.0)
-    run.write_figures(path, run.known_figures(path, 0.5), [slower, middle], 0.5)
-    assert [report.Row.from_json(record) for record in json.loads(path.read_text())["rows"]] == [first, middle, slower]
-    with pytest.raises(SystemExit, match=r"scale 0\.5; choose another file"):
-        run.known_figures(path, 1)
-
-
-def test_long_runs_are_repeated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool that takes long runs once in the round that warms up and once more; others run in every round."""
-    seconds = {"slow": 11.0, "fast": 9.0}
-    ran: list[str] = []
-
-    def run_way(way: Way, *_: object) -> report.Run:
-        ran.append(way.tool)
-        return report.Run(seconds[way.tool], seconds[way.tool], MIB)
-
-    monkeypatch.setattr(run, "run_way", run_way)
-    monkeypatch.setattr(run, "files_of", lambda *_: None)
-    case = Case("case", "Case", "small.onnx", tuple(Way(tool, (tool,)) for tool in seconds))
-    assert [row.work_seconds for row in run.measure(case, 3, tmp_path, 1)] == [11.0, 9.0]
-    assert (ran.count("slow"), ran.count("fast")) == (2, 4)
 
 
 @pytest.mark.parametrize("path", documents.TABLES, ids=lambda path: path.name)
@@ -214,13 +159,6 @@ def test_results_are_of_known_cases_and_tools() -> None:
     known = {(case.name, case.title, way.tool, way.ours) for case in ALL for way in case.ways}
     assert documents.results()
     assert not [row for row in documents.results() if (row.case, row.title, row.tool, row.ours) not in known]
-
-
-def test_each_case_has_one_kind_of_work() -> None:
-    """Each case is in one group of the plot, except for the large ones and those that show growth."""
-    grouped = [case for cases in KINDS_OF_WORK.values() for case in cases]
-    assert len(grouped) == len(set(grouped))
-    assert {*ALL} - {*grouped} == {*LARGE_CASES, *GROWTH, *ROOFLINE}
 
 
 def rows(*runs: tuple[Way, list[report.Run] | str]) -> list[report.Row]:

@@ -136,48 +136,6 @@ def test_verbs_are_suggested_by_meaning(word: str, meant: str) -> None:
     assert (2, "", f"formats: error: there is no verb {word}; {wanted}\n") == done
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (
-            "convert a.onnx b.rten --target 0.27",
-            "there is no option --target; --runtime names a runtime and its release: rten==0.27 or onnxruntime==1.18",
-        ),
-        ("convert a.onnx --output b.rten", "there is no option --output; did you mean --out?"),
-        ("batch a --output b", "there is no option --output; did you mean --out?"),
-        ("convert a.onnx b.onnx --overwrite", "there is no option --overwrite; did you mean --force?"),
-        ("convert a.onnx b.onnx --dry-rn", "there is no option --dry-rn; did you mean --dry-run?"),
-        ("verify a.onnx --tensors 3", "--tensors is an option of inspect, not of verify"),
-        ("rm models -r", "there is no option -r; a folder means all models in and below it"),
-        ("convert a.onnx b.onnx --zzz", "there is no option --zzz; see formats convert --help-all"),
-        ("a.onnx b.rten", "the verb is missing; did you mean formats convert a.onnx b.rten?"),
-        ("a.onnx", "the verb is missing; did you mean formats inspect a.onnx?"),
-        (
-            "--force a.onnx b.rten",
-            "a verb comes first, such as formats convert --force a.onnx b.rten; see formats --help",
-        ),
-        ("conver a.onnx b.rten", "there is no verb conver; did you mean formats convert?"),
-        ("INSPECT a.onnx", "there is no verb INSPECT; did you mean formats inspect?"),
-        ("convert a.onnx b.onnx out.onnxz", "write them into a folder, such as out/ --to onnxz"),
-        ("convert a.onnx b.onnx out.rten --to rten", "out.rten is the name of one model, but there are several"),
-        ("convert -o b.rten", "SRC is missing"),
-        ("convert a.onnx b.rten -o c.rten", "-o and the last argument, b.rten, both name the destination"),
-        ("convert a.onnx b.onnx --threads", "error: --threads needs a value: --threads N"),
-        ("convert a.onnx b.onnx -o", "error: -o needs a value: -o DST"),
-        ("convert a.onnx b.onnx --json=1", "error: --json takes no value"),
-        ("--quiet inspect a.onnx", "a verb comes first, such as formats inspect --quiet a.onnx;"),
-        ("cp a.onnx -o b.onnx", "-o is an option of convert, batch and share, not of cp"),
-        ("convert a.onnx b.onnx --max-external-file-size 5apples", 'such as 4096, "64K" or "1.5GB"'),
-    ],
-)
-def test_mistakes_have_an_answer(line: str, words: str) -> None:
-    """A mistake in a command line is one line with what is wrong and what to do."""
-    done = commands.run("formats", *line.split())
-    assert (2, "", 1) == (done.exit_code, done.stdout, done.stderr.count("\n"))
-    assert words in done.stderr
-
-
 @pytest.mark.parametrize("flags", [["-o"], ["--out"], ["--threads", "1", "-o"]])
 def test_destination_can_be_an_option(flags: list[str], tiny_model: Path, tmp_path: Path) -> None:
     """`convert MODEL -o NEW` is `convert MODEL NEW`, also with options whose text is optional."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import make_dataclass
 from pathlib import Path
@@ -61,17 +60,6 @@ def test_every_verb_is_a_function_of_the_library(verb: Verb) -> None:
     """A verb has the same name in the command and in the library, unless the library does something else."""
     without = {"batch": "convert_many gets a list of jobs instead of folders", "completion": "it is for shells"}
     assert (verb.name in formats.__all__) != (verb.name in without)
-
-
-def test_flags_of_one_option_exclude_each_other() -> None:
-    """Two flags that contradict each other about one option are an error that names both as they were typed."""
-    done = commands.run("convert", "a.onnx", "b.onnx", "--no-external-data", "--external-data")
-    assert (2, "convert: error: --no-external-data and --external-data exclude each other\n") == (
-        done.exit_code,
-        done.stderr,
-    )
-    done = commands.run("convert", "a.onnx", "b.rten", "--onnx-hash", "--no-onnx-hash")
-    assert (2, True) == (done.exit_code, "--onnx-hash and --no-onnx-hash exclude" in done.stderr)
 
 
 def request_of(line: str) -> Request:
@@ -136,24 +124,6 @@ def test_only_the_typed_verb_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_has_the_flag_as_it_was_typed(line: str, quiet: str, force: str) -> None:
     """An option is named by the word or the letter that was typed."""
     assert {"quiet": quiet, "overwrite": force} == request_of(f"convert a.onnx b.onnx {line}").words.typed
-
-
-@pytest.mark.parametrize("program", ["formats", "convert"])
-def test_missing_arguments_are_named(program: str) -> None:
-    """Without arguments, `convert` reports an error, and `formats` prints its help."""
-    done = commands.run(program, *(["convert"] if program == "formats" else []))
-    assert (2, "", f"{program}: error: SRC and DST are missing; type formats convert SRC... DST\n") == done
-    assert commands.run("formats") == commands.run("formats", "--help")
-
-
-@pytest.mark.parametrize(
-    "texts", [["a", "--nonsense"], ["a", "b", "c"], ["a", "b", "--threads"], ["a"], ["a", "b", "--no-external-data=1"]]
-)
-def test_mistakes_are_json_where_that_is_wanted(texts: list[str]) -> None:
-    """With `--json`, an error in the command line is reported as JSON, too."""
-    done = commands.run("convert", *texts, "--json")
-    assert (2, "OptionError") == (done.exit_code, json.loads(done.stdout)["error"]["kind"])
-    assert 1 == done.stderr.count("\n")
 
 
 # Formats of other packages

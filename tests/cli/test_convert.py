@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import stat
@@ -20,21 +19,17 @@ import onnx
 import pytest
 
 import formats
-from formats import __version__
 from formats.codecs import lookup
 from formats.codecs.keys import Key
 from formats.pictures import progress_bar
 from formats.tensordata.local import output
-from formats.tensordata.replacing import publication
-from formats.verbs import convert, verify
+from formats.verbs import convert
 from formats.verbs.steps import opening
 from tests import commands
-from tests.pseudo_terminal import on_terminal
 from tests.systems import PATIENCE_SECONDS
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 EXTENSIONS = ("onnx", "onnxz", "rten")
-CONVERT = ("-c", "from formats.cli import convert; convert()")
 SLOW = """
 import os, sys, time
 from formats.tensordata.local import output
@@ -92,41 +87,6 @@ def test_result_is_an_answer_on_stdout(digits: Path, command: Command, extension
         ]
     else:
         assert ["the same model, unchanged"] == [verdict, *rest]
-
-
-@pytest.mark.sample(5)
-@pytest.mark.parametrize("arguments", [("digits.onnx", "a.rten"), ("missing.onnx", "a.rten"), ("digits.onnx", "a.txt")])
-def test_two_paths_alone_are_not_special(digits: Path, command: Command, arguments: tuple[str, str]) -> None:
-    """A command without options does not use the full parser, but writes, prints and returns the same."""
-    outcomes = []
-    for options in ([], ["--"]):
-        done = command(*options, *arguments)
-        written = digits.with_name(arguments[1])
-        said = re.sub(r"\d\.\d\d s", "", done.stdout)
-        outcomes.append((said, done.stderr, done.returncode, written.exists() and written.read_bytes()))
-        written.unlink(missing_ok=True)
-    assert outcomes[0] == outcomes[1]
-
-
-@pytest.mark.parametrize("options", [[], ["--"]])
-def test_nobody_reads_what_is_said(digits: Path, options: list[str]) -> None:
-    """If stdout is a closed pipe, the model is written, and the exit code says so, without a message."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
-    reader, writer = os.pipe()
-    os.close(reader)
-    arguments = [sys.executable, *CONVERT, *options, "digits.onnx", "a.rten"]
-    done = subprocess.run(
-        arguments,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        cwd=digits.parent,
-        env=environment,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    os.close(writer)
-    assert (0, b"") == (done.returncode, done.stderr)
-    assert digits.with_name("a.rten").exists()
 
 
 def test_module_and_scripts_are_the_same_commands(digits: Path, python: Command, command: Command) -> None:
@@ -190,12 +150,6 @@ def test_models_are_for_us(digits: Path, monkeypatch: pytest.MonkeyPatch, argume
     assert (1, False) == (done.exit_code, "ImageMagick" in done.stderr)
 
 
-def test_quiet_prints_nothing(digits: Path, command: Command) -> None:
-    """With `--quiet`, nothing is printed on success."""
-    done = command("digits.onnx", "a.rten", "-q")
-    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
-
-
 def test_json_is_the_report(digits: Path, command: Command) -> None:
     """With `--json`, stdout is the report as one JSON document, and stderr is empty."""
     done = command("digits.onnx", "a.rten", "--json")
@@ -204,25 +158,6 @@ def test_json_is_the_report(digits: Path, command: Command) -> None:
     assert ("onnx", "rten", "a.rten") == (report["source_format"], report["target_format"], report["destination"])
     assert [{"path": "a.rten", "nbytes": (digits.parent / "a.rten").stat().st_size}] == report["files"]
     assert {"kind", "where", "detail", "seen", "matters"} == report["losses"][0].keys()
-
-
-def test_json_is_the_error_too(tmp_path: Path, command: Command) -> None:
-    """With `--json`, an error is a JSON document on stdout and also a line on stderr, and the exit code is 1."""
-    done = command("missing.onnx", "a.rten", "--json")
-    assert 1 == done.returncode
-    error = json.loads(done.stdout)["error"]
-    assert ("FileNotFoundError", "missing.onnx") == (error["kind"], error["path"])
-    assert "convert: error: missing.onnx: No such file or directory" == one_line(done.stderr)
-
-
-def test_json_error_says_where(digits: Path, command: Command) -> None:
-    """The JSON of a decoding error has the file offset and the place in the model."""
-    digits.write_bytes(digits.read_bytes()[:1000])
-    error = json.loads(command("digits.onnx", "a.rten", "--json").stdout)["error"]
-    assert "TruncatedError" == error["kind"]
-    assert "digits.onnx" == error["path"]
-    assert 0 < error["file_offset"] < 1000
-    assert "digits.onnx" not in error["message"]
 
 
 @pytest.mark.sample(5)
@@ -242,11 +177,6 @@ def test_help_says_what_is_needed(command: Command, flag: str) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
     words = done.stdout.replace(",", " ").replace(".", " ").split()
     assert {codec.name for codec in lookup.built_in()} <= {*words}
-
-
-def test_version_is_printed(command: Command) -> None:
-    """`--version` prints the version and exits with 0."""
-    assert f"convert {__version__}\n" == command("--version").stdout
 
 
 def test_long_lists_of_losses_are_summarised(digits: Path, command: Command) -> None:
@@ -292,135 +222,7 @@ def test_name_of_external_data_is_optional(
     assert {"a.onnx", "digits.onnx", name} == {*names(digits.parent)}
 
 
-def test_inline_takes_the_weights_back(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--no-external-data` puts external data back into one file, which equals the original file."""
-    monkeypatch.chdir(digits.parent)
-    assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
-    assert 0 == invoke("a.onnx", "b.onnx", "--no-external-data").exit_code
-    assert digits.read_bytes() == Path("b.onnx").read_bytes()
-
-
-def test_sizes_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--alignment` and `--size-threshold` decide which tensors are external, and at which offsets."""
-    monkeypatch.chdir(digits.parent)
-    arguments = ("digits.onnx", "a.onnx", "--external-data", "--alignment", "4k", "--size-threshold", "0")
-    assert 0 == invoke(*arguments).exit_code
-    tensors = onnx.load("a.onnx", load_external_data=False).graph.initializer
-    places = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors]
-    assert all(int(place["offset"]) % 4096 == 0 for place in places)
-    assert 0 == invoke("digits.onnx", "b.onnx", "--external-data", "--size-threshold", "1GB").exit_code
-    assert "b.onnx.data" not in names(digits.parent)
-
-
-def test_rten_options_reach_the_codec(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--metadata-file`, `--no-onnx-hash` and `--rten-version` change the file."""
-    monkeypatch.chdir(digits.parent)
-    Path("about.json").write_text('{"license": "MIT"}')
-    given = ("--metadata-file", "about.json", "--no-onnx-hash", "--rten-version", "1", "--exact")
-    assert 0 == invoke("digits.onnx", "a.rten", *given).exit_code
-    assert b"RTEN" != Path("a.rten").read_bytes()[:4]
-    metadata = {entry.key: entry.value for entry in opening.load("a.rten").metadata_props}
-    assert "MIT" == metadata["license"]
-    assert "onnx_hash" not in metadata
-
-
-def test_formats_can_be_forced(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--to` writes another format than the extension says; `--from` reads a file as the named format."""
-    monkeypatch.chdir(digits.parent)
-    assert 0 == invoke("digits.onnx", "a.bin", "--to", "onnxz").exit_code
-    assert 0 == invoke("a.bin", "b.onnx", "--from", "onnxz").exit_code
-    assert digits.read_bytes() == Path("b.onnx").read_bytes()
-    assert 1 == invoke("a.bin", "c.onnx", "--from", "rten").exit_code
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param([], id="nothing"),
-        pytest.param(["digits.onnx"], id="no destination"),
-        pytest.param(["digits.onnx", "a.onnx", "b.onnx"], id="three paths"),
-        pytest.param(["digits.onnx", "a.onnx", "--nonsense"], id="unknown option"),
-        pytest.param(["digits.onnx", "a.onnx", "--threads", "many"], id="threads"),
-        pytest.param(["digits.onnx", "a.onnx", "--threads", "-1"], id="negative threads"),
-        pytest.param(["digits.onnx", "a.onnx", "--max-depth", "251"], id="depth"),
-        pytest.param(["digits.onnx", "a.onnx", "--max-depth", "0"], id="no depth"),
-        pytest.param(["digits.onnx", "a.onnxz", "--checksum"], id="checksum of no file"),
-        pytest.param(["digits.onnx", "a.onnx", "--alignment", "1X"], id="unit"),
-        pytest.param(["digits.onnx", "a.onnx", "--alignment", "-64"], id="negative size"),
-        pytest.param(["digits.onnx", "a.onnx", "--alignment", "٣"], id="digit of another script"),
-        pytest.param(["digits.onnx", "a.onnx", "--to", "pickle"], id="format"),
-        pytest.param(["digits.onnx", "a.onnx", "--no-external-data", "--external-data"], id="contradiction"),
-        pytest.param(["digits.onnx", "a.rten", "--no-external-data"], id="option of another format"),
-        pytest.param(["digits.onnx", "a.onnx", "--exact"], id="option of RTen"),
-        pytest.param(["digits.onnx", "a.rten", "--metadata-file", "missing.json"], id="missing metadata"),
-        pytest.param(["digits.onnx", "a.rten", "--metadata-file", "digits.onnx"], id="metadata is no JSON"),
-        pytest.param(["digits.onnx", "a.rten", "--metadata-file", "list.json"], id="metadata is no object"),
-    ],
-)
-def test_what_is_not_understood_exits_with_2(
-    digits: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-) -> None:
-    """A command line with an error is explained on stderr, writes nothing and exits with 2."""
-    monkeypatch.chdir(digits.parent)
-    Path("list.json").write_text("[1]")
-    done = invoke(*arguments)
-    assert (2, "") == (done.exit_code, done.stdout)
-    assert "rror: " in done.stderr.splitlines()[-1]
-    assert ["digits.onnx", "list.json"] == names(digits.parent)
-
-
-def test_inapplicable_options_are_named_as_they_were_typed(digits: Path, tmp_path: Path) -> None:
-    """The error about an option that the target does not have names the flag and the format."""
-    done = invoke(digits, tmp_path / "a.rten", "--no-external-data", "--size-threshold", "1K")
-    assert "convert: error: --no-external-data and --size-threshold cannot be used for RTen" == one_line(done.stderr)
-
-
 # Errors
-
-
-def test_wrong_inputs_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
-    """A missing, truncated or empty file, a directory and a text each give one line, exit 1 and no output file."""
-    (tmp_path / "cut.onnx").write_bytes(digits.read_bytes()[:30000])
-    (tmp_path / "empty.onnx").write_bytes(b"")
-    (tmp_path / "text.onnx").write_text("This is not a model.\nReally.\n")
-    (tmp_path / "folder.onnx").mkdir()
-    before = names(tmp_path)
-    for name, words in (
-        ("missing.onnx", "missing.onnx: No such file or directory"),
-        ("folder.onnx", "folder.onnx: is a folder without a model"),
-        ("cut.onnx", "cut.onnx, at byte "),
-        ("empty.onnx", "empty.onnx: this is an empty file; "),
-        ("text.onnx", "text.onnx: it is not a known kind of file (ONNX protobuf, ONNX archive, RTen"),
-    ):
-        for target in ("a.onnx", "a.rten"):
-            done = command(name, target)
-            assert (1, "") == (done.returncode, done.stdout)
-            assert one_line(done.stderr).startswith(f"convert: error: {words}")
-            assert before == names(tmp_path)
-
-
-def test_wrong_destinations_are_one_line_each(digits: Path, command: Command, tmp_path: Path) -> None:
-    """A destination that exists, is a folder or device, or has no folder gives one line and stays unchanged."""
-    (tmp_path / "there.onnx").write_bytes(b"mine")
-    (tmp_path / "folder.onnx").mkdir()
-    before = names(tmp_path)
-    done = command("digits.onnx", "folder.onnx", "--force")
-    assert (2, "", before) == (done.returncode, done.stdout, names(tmp_path))
-    assert done.stderr == "convert: error: --to is needed to convert into the folder folder.onnx\n"
-    for name, words, arguments in (
-        ("there.onnx", "there.onnx: File exists; --force replaces it", ()),
-        ("digits.onnx", "digits.onnx: File exists; --force replaces it", ()),
-        ("nowhere/a.onnx", "nowhere: no such directory; --parents makes it", ()),
-        ("/dev/null", "/dev/null: exists and is not a regular file", ("--force", "--to", "onnx")),
-        ("a.bin", "a.bin: no format has the extension '.bin'; formats writes .onnx, .onnxz, .rten", ()),
-        ("a.rtn", "a.rtn: no format has the extension '.rtn'; did you mean '.rten'?", ()),
-        ("a", "a: the name has no extension, which would say the format; formats writes .onnx, .onnxz, .rten", ()),
-    ):
-        done = command("digits.onnx", name, *arguments)
-        assert (1, "") == (done.returncode, done.stdout)
-        assert one_line(done.stderr).startswith(f"convert: error: {words}")
-        assert before == names(tmp_path)
-    assert b"mine" == (tmp_path / "there.onnx").read_bytes()
 
 
 def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,91 +254,6 @@ def test_unwritable_destinations_are_one_line(digits: Path, tmp_path: Path, monk
     assert {"a.onnx": b"mine"} == {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_full_disk_is_one_line(digits: Path, tmp_path: Path, command: Command) -> None:
-    """If the disk is full (a filesystem of 32 KiB), the command says so, exits with 1 and leaves no file."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    script = f'mount -t tmpfs -o size=32k none {disk} || exit 77; "$@"; code=$?; ls -A {disk}; exit $code'
-    arguments = [sys.executable, *CONVERT, "digits.onnx", disk / "a.onnxz"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
-    try:
-        done = subprocess.run(
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            check=False,
-        )
-    except FileNotFoundError:
-        pytest.skip("this system has no unshare")
-    if done.returncode not in (0, 1) or "unshare" in done.stderr:
-        pytest.skip("this system lets this user mount nothing")
-    assert (1, "") == (done.returncode, done.stdout)
-    remedy = "free some space, or write to another disk"
-    assert f"convert: error: {disk / 'a.onnxz'}: No space left on device; {remedy}" == one_line(done.stderr)
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="only POSIX limits the size of files")
-def test_file_size_limit_is_one_line(digits: Path, command: Command) -> None:
-    """If the system limits the size of files, the command says so, exits with 1 and leaves nothing."""
-    import resource
-
-    done = command(
-        "digits.onnx", "a.rten", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
-    )
-    assert (1, "") == (done.returncode, done.stdout)
-    limit = "the file would be too large: the limit is 20000 bytes in a file (ulimit -f)"
-    assert f"convert: error: a.rten: {limit}" == one_line(done.stderr)
-    assert ["digits.onnx"] == names(digits.parent)
-
-
-def test_write_that_fails_in_the_middle_leaves_nothing(
-    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the disk fills up while the second file is written, neither file appears and the old files stay."""
-    monkeypatch.chdir(tmp_path)
-    Path("a.onnx.data").write_bytes(b"old data")
-    place = publication._Steps._place
-
-    def fail(self: Any, moved: Any, overwrite: bool, **more: Any) -> None:
-        if moved.name == "a.onnx":
-            raise OSError(28, "No space left on device", moved.name)
-        place(self, moved, overwrite, **more)
-
-    monkeypatch.setattr(publication._Steps, "_place", fail)
-    done = invoke("digits.onnx", "a.onnx", "--external-data", "--force")
-    line = "convert: error: a.onnx: No space left on device; free some space, or write to another disk"
-    assert (1, line) == (done.exit_code, one_line(done.stderr))
-    assert ["a.onnx.data", "digits.onnx"] == names(tmp_path)
-    assert b"old data" == Path("a.onnx.data").read_bytes()
-
-
-def test_strict_names_the_losses(digits: Path, command: Command) -> None:
-    """With `--strict`, a loss is an error that names it, and nothing is written."""
-    done = command("digits.onnx", "a.rten", "--strict")
-    assert (1, "") == (done.returncode, done.stdout)
-    assert one_line(done.stderr).startswith("convert: error: digits.onnx: --strict refuses these losses: ")
-    assert ["digits.onnx"] == names(digits.parent)
-
-
-def test_refused_operators_are_listed(tmp_path: Path, command: Command) -> None:
-    """If the target cannot express a model, the error lists the operators and their places in the model."""
-    x, y = (onnx.helper.make_tensor_value_info(name, 1, [4]) for name in "xy")
-    nodes = [
-        onnx.helper.make_node("ImageDecoder", ["x"], ["y"]),
-        onnx.helper.make_node("Mine", ["x"], ["z"], domain="me"),
-    ]
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y])), tmp_path / "a.onnx")
-    done = command("a.onnx", "a.rten")
-    assert (1, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith("convert: error: a.onnx: ")
-    for text in ("ImageDecoder", "me.Mine", "graph.node[0]", "graph.node[1]"):
-        assert text in done.stderr
-    assert "Traceback" not in done.stderr
-    assert ["a.onnx"] == names(tmp_path)
-
-
 def test_debug_shows_the_traceback(tmp_path: Path, command: Command) -> None:
     """With `--debug`, an error comes with its traceback; the line and the exit code are the same."""
     done = command("missing.onnx", "a.rten", "--debug")
@@ -557,36 +274,6 @@ def test_mistakes_of_the_program_are_one_line_too(
     done = invoke(digits, tmp_path / "a.onnx")
     assert 1 == done.exit_code
     assert one_line(done.stderr).startswith("convert: error: KeyError: 'oops'; this is a bug in formats")
-
-
-def test_memory_that_runs_out_is_one_line(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If memory runs out, the command prints one line and exits with 1."""
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(convert, "convert", fail)
-    assert "convert: error: there is not enough memory" == one_line(invoke(digits, tmp_path / "a.onnx").stderr)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_report_that_cannot_be_printed_is_one_line(digits: Path, tmp_path: Path) -> None:
-    """If stdout is full, the command says so on stderr, and that the model is written, and exits with 1."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(formats.__file__).parents[1])}
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, *CONVERT, "digits.onnx", "a.onnx"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            check=False,
-        )
-    assert 0 != done.returncode
-    words = "stdout: No space left on device; the work is done, but the report could not be printed"
-    assert f"convert: error: {words}" == one_line(done.stderr)
-    assert (tmp_path / "a.onnx").exists()
 
 
 # Names
@@ -703,35 +390,6 @@ def test_handlers_are_put_back(digits: Path, tmp_path: Path) -> None:
     assert before is signal.getsignal(signal.SIGINT)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-def test_progress_is_shown_on_a_terminal(slow: Any) -> None:
-    """Long work shows a bar with bytes and rate on a terminal, and the bar disappears at the end."""
-    code, shown = on_terminal(lambda end: slow("a.onnx", "--threads", "8", stderr=end, stdout=end))
-    assert 0 == code
-    assert "MB/s" in shown
-    assert "19.3 MB" in shown.replace("/19.3", " 19.3")
-    assert shown.rstrip().splitlines()[-2].endswith("/s)")
-
-
-@pytest.mark.outer
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-@pytest.mark.parametrize("flag", [pytest.param("--quiet", marks=pytest.mark.outer), "--json"])
-def test_progress_is_not_shown_when_not_wanted(slow: Any, flag: str) -> None:
-    """With `--quiet` or `--json`, there is no bar, even on a terminal."""
-    code, shown = on_terminal(lambda end: slow("a.onnx", "--threads", "8", flag, stderr=end, stdout=end))
-    assert 0 == code
-    assert "\x1b" not in shown
-    assert not shown or json.loads(shown)
-
-
-@pytest.mark.outer
-@pytest.mark.skipif(sys.platform == "win32", reason="this system has no pseudo-terminals")
-def test_progress_is_not_shown_elsewhere(slow: Any) -> None:
-    """Without a terminal, stderr stays empty, however long the work takes."""
-    process = slow("a.onnx", "--threads", "8", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert b"" == process.communicate(timeout=PATIENCE_SECONDS)[1]
-
-
 def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar appears half a second after the start, not earlier, and never for finished work."""
     clock = [0.0]
@@ -747,68 +405,6 @@ def test_progress_waits_before_it_shows(monkeypatch: pytest.MonkeyPatch) -> None
     assert [] == bars
 
 
-def test_weights_in_several_files(digits: Path, command: Command, tmp_path: Path) -> None:
-    """On request, weights are split into files by size, or into one file for each tensor."""
-    for flags, names in (
-        (("--max-external-file-size", "10K"), ["a-00001-of-00003.data", "a-00002-of-00003.data"]),
-        (("--one-file-per-tensor",), ["a.conv1.weight.data"]),
-    ):
-        folder = tmp_path / flags[0].strip("-")
-        folder.mkdir()
-        done = command(str(digits), str(folder / "a.onnx"), "--external-data", "--size-threshold", "1", *flags)
-        assert (0, "") == (done.returncode, done.stderr)
-        assert set(names) <= {path.name for path in folder.iterdir()}
-
-
-def test_checksums_are_noted(digits: Path, command: Command) -> None:
-    """With `--checksum`, the model contains the SHA-1 of its data file, which `formats verify --data` checks."""
-    done = command(str(digits), "a.onnx", "--external-data", "--checksum")
-    assert (0, "") == (done.returncode, done.stderr)
-    found = verify.verify(digits.with_name("a.onnx"), data=True)
-    assert (2, True) == (found.checksums, found.ok)
-
-
-def test_policies_of_reading_reach_the_reader(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--max-depth` and `--no-hard-links` refuse files that are otherwise accepted; the error says what to do."""
-    monkeypatch.chdir(digits.parent)
-    assert 0 == invoke("digits.onnx", "a.onnx", "--external-data").exit_code
-    assert 0 == invoke("a.onnx", "b.onnx", "--max-depth", "6", "--no-hard-links").exit_code
-    os.link("a.onnx.data", "other name")
-    for flags, words in (
-        (["--max-depth", "2"], "messages are nested more than 2 deep; --max-depth allows up to 250"),
-        (["--no-hard-links"], "the data file has 2 names (hard links)"),
-    ):
-        done = invoke("a.onnx", "c.onnx", *flags)
-        assert (1, True) == (done.exit_code, words in done.stderr)
-        assert not Path("c.onnx").exists()
-
-
-@pytest.mark.outer
-def test_encrypted_models(digits: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key from a file or the environment encrypts a model and opens it again; a wrong or missing key is refused."""
-    (tmp_path / "key").write_text("secret words\n")
-    (tmp_path / "wrong").write_text("Secret words\n")
-    monkeypatch.setenv("MODEL_KEY", "secret words")
-    encrypted, back = str(tmp_path / "a.onnxc"), str(tmp_path / "b.onnx")
-    for variant in ("1", "2", "3"):
-        done = command(str(digits), encrypted, "-f", "--key-file", str(tmp_path / "key"), "--encryption", variant)
-        assert (0, "") == (done.returncode, done.stderr)
-        assert f"ONNXCRY{variant}".encode() == Path(encrypted).read_bytes()[:8]
-        if variant == "1":
-            done = command(encrypted, back, "-f", "--key-env", "MODEL_KEY")
-            assert (1, True) == (done.returncode, "changed or forged" in done.stderr)
-        allowed = ["--allow-encryption", "1"] if variant == "1" else []
-        assert 0 == command(encrypted, back, "-f", "--key-env", "MODEL_KEY", *allowed).returncode
-        assert digits.read_bytes() == Path(back).read_bytes()
-        for flags, words in (((), "no key was given"), (("--key-file", str(tmp_path / "wrong")), "the key is wrong")):
-            done = command(encrypted, str(tmp_path / "c.onnx"), *flags, *allowed)
-            assert (1, True) == (done.returncode, words in done.stderr)
-            assert not (tmp_path / "c.onnx").exists()
-    assert 2 == command(str(digits), str(tmp_path / "d.onnxc")).returncode
-    assert 2 == command(encrypted, back, "--key-env", "A", "--key-file", "B").returncode
-    assert 2 == command(encrypted, back, "--key-env", "MODEL_KEY", "--allow-encryption", "3").returncode
-
-
 def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key can be typed; it must be typed twice to encrypt a file."""
     encrypted = tmp_path / "a.onnxc"
@@ -819,27 +415,6 @@ def test_key_from_the_terminal(digits: Path, tmp_path: Path, monkeypatch: pytest
     assert (2, "convert: error: the two typed keys differ\n") == (done.exit_code, done.stderr)
     assert not (tmp_path / "b.onnxc").exists()
     assert digits.read_bytes() == convert.dumps(opening.load(encrypted, key=Key.of("secret words")), "onnx")
-
-
-def test_types_that_rten_lacks_are_pinned(command: Command, tmp_path: Path) -> None:
-    """On request, inputs of a .rten file become int64 again in the .onnx file."""
-    ids = onnx.helper.make_tensor_value_info("a=ids", onnx.TensorProto.INT64, [2])
-    other = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.INT64, [2])
-    total = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [2])
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["a=ids", "b"], ["y"])], "g", [ids, other], [total])
-    source = tmp_path / "a.onnx"
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), source)
-    rten, back = str(tmp_path / "a.rten"), str(tmp_path / "b.onnx")
-    assert 0 == command(str(source), rten).returncode
-    done = command(rten, back, "--pin", "a=ids=int64", "--pin", "y=int64")
-    assert (0, "") == (done.returncode, done.stderr)
-    graph = onnx.load(back).graph
-    onnx.checker.check_model(onnx.load(back), full_check=True)
-    types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
-    assert [onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.INT64] == types
-    for flags in (("--pin", "x"), ("--pin", "b=int65"), ("--pin", "nobody=int64")):
-        assert command(rten, str(tmp_path / "c.onnx"), *flags).returncode in (1, 2)
-    assert not (tmp_path / "c.onnx").exists()
 
 
 def test_a_program_shows_progress(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:

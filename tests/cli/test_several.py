@@ -17,7 +17,7 @@ import pytest
 
 import formats
 from tests import commands
-from tests.batch.fleets import environment, lines, save
+from tests.batch.fleets import environment, save
 from tests.systems import PATIENCE_SECONDS
 
 
@@ -102,41 +102,6 @@ def test_one_failure_does_not_stop_the_others(folder: Path) -> None:
     assert not Path("none").exists()
 
 
-def test_fail_fast_stops_the_others(folder: Path) -> None:
-    """With `--fail-fast`, sources after a failure are skipped, and this is reported."""
-    done = run("convert", "missing.onnx", "a.onnx", "b.onnx", "out/", "--to", "onnxz", "--fail-fast", "-j", "1")
-    assert (done.exit_code, done.stdout.partition("  ")[0]) == (1, "1 failed, 2 skipped")
-    assert not Path("out").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("convert", "a.onnx", "models/in/a.onnx", "out/", "--to", "rten"), "would both be written to out/a.rten"),
-        (("convert", "a.onnx", "b.onnx", "out/"), "--to is needed"),
-        (("convert", "a.onnx", "b.onnx", "out.rten"), "out.rten is the name of one model"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--dedup"), "--dedup"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "--external-data=w"), "--external-data"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "onnx", "-q", "--json"), "exclude each other"),
-        (("convert", "a.onnx", "b.onnx", "out/", "--to", "rten", "--jobs", "-1"), "--jobs"),
-        (("convert", "a.onnx"), "DST is missing"),
-        (("convert",), "SRC and DST are missing"),
-        (("batch", "a.onnx", "--to", "rten"), "--out is missing"),
-        (("batch", "--out", "out", "--to", "rten"), "SOURCES are missing"),
-        (("batch", "a.onnx", "--out", "out"), "--to is needed"),
-        (("diff", "a.onnx", "b.onnx", "c.onnx"), "diff takes only A and B, and nothing after: c.onnx"),
-    ],
-)
-def test_mistakes_are_told_at_once(folder: Path, arguments: tuple[str, ...], words: str) -> None:
-    """A command line with a contradiction ends with exit code 2 before anything is created."""
-    before = tree(".")
-    done = run(*arguments)
-    assert done.exit_code == 2
-    assert bool(done.stdout) == ("--json" in arguments)
-    assert words in done.stderr
-    assert tree(".") == before
-
-
 def test_a_place_that_cannot_be_made_is_an_error(folder: Path) -> None:
     """A destination folder is created only in an existing folder, and never replaces a file."""
     for place in ("no/such/", "a.onnx/"):
@@ -192,14 +157,6 @@ def test_a_pattern_that_fits_nothing_is_told(folder: Path) -> None:
     assert "nothing*.onnx" in done.stderr
 
 
-def test_a_folder_without_models_is_told(folder: Path) -> None:
-    """A folder without models is an error that says what the folder contains."""
-    Path("empty").mkdir()
-    done = run("batch", "empty", "a.onnx", "--out", "out", "--to", "onnxz")
-    assert (done.exit_code, tree("out")) == (1, ["a.onnxz"])
-    assert "is a folder without a model" in done.stderr
-
-
 def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line of a list is a path; a relative path keeps its folders, and - is stdin."""
     Path("list").write_text(f"models/in/a.onnx\n\na.onnx\r\n{folder}/b.onnx\nmodels/../models/c.onnx")
@@ -226,29 +183,6 @@ def test_json_has_all_jobs(folder: Path) -> None:
     assert found["nbytes"] == one["nbytes"]
     assert found["jobs"][1]["error"]["path"] == "b.onnx"
     assert "--from" in found["jobs"][1]["error"]["message"]
-
-
-def test_quiet_prints_errors_only(folder: Path) -> None:
-    """With `--quiet`, stdout stays empty, and stderr has the failures."""
-    done = run("convert", "a.onnx", "missing.onnx", "out/", "--to", "rten", "-q")
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-
-
-def test_a_manifest_makes_a_second_run_short(folder: Path) -> None:
-    """A second run skips what its manifest lists as done, for folders and for a single file."""
-    command = ("batch", "models", "--out", "out", "--to", "onnxz", "--manifest", "runs.jsonl", "--size-threshold", "1K")
-    assert run(*command).stdout.splitlines()[-1].startswith("3 converted  ")
-    assert run(*command).stdout.startswith("3 unchanged  0 bytes")
-    save(Path("models/c.onnx"), 100)
-    Path("out/in/a.onnxz").unlink()
-    assert "2 converted, 1 unchanged" in run(*command).stdout
-    assert formats.diff("models/c.onnx", "out/c.onnxz").equal
-    one = ("convert", "a.onnx", "one.rten", "--manifest", "runs.jsonl")
-    assert "1 converted" in run(*one).stdout
-    assert "1 unchanged" in run(*one).stdout
-    found = lines(Path("runs.jsonl"))
-    assert [line["destination"] for line in found] == ["out/c.onnxz", "out/in/a.onnxz", "out/in/d.v2.onnxz", "one.rten"]
-    assert found[0]["options"] == {"size_threshold": 1024, "to_format": "onnxz"}
 
 
 @pytest.mark.outer

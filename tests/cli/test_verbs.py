@@ -162,15 +162,9 @@ def test_policies_of_reading(tiny_model: Path, tmp_path: Path) -> None:
         assert 2 == invoke(*arguments, tmp_path / "a.onnx", "--max-depth", "251").exit_code
 
 
-def test_conversion_is_a_verb(tiny_model: Path, tmp_path: Path) -> None:
-    """`formats convert` is the command `convert`."""
-    done = invoke("convert", tiny_model, tmp_path / "c.onnxz", "--alignment", "4096")
-    assert (0, True) == (done.exit_code, (tmp_path / "c.onnxz").exists())
-    assert {4096: 1} == formats.inspect(tmp_path / "c.onnxz").alignments
-
-
 def test_help_lists_the_verbs() -> None:
     """`formats --help`, and `formats` without arguments, list the verbs."""
     for verb in ("convert", "inspect", "verify", "diff"):
         assert f"\n  {verb} " in invoke("--help").stdout
     assert f"formats {formats.__version__}\n" == invoke("--version").stdout
+    assert commands.run("formats") == commands.run("formats", "--help")

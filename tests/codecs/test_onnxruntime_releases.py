@@ -14,7 +14,7 @@ import pytest
 
 import formats
 from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, reading
-from tests.systems import PATIENCE_SECONDS
+from tests.systems import NIGHT, PATIENCE_SECONDS
 
 # Releases with different rows, of which each Python has wheels.
 WHEELS = {
@@ -23,7 +23,7 @@ WHEELS = {
     (3, 12): ("1.17.3", "1.18.1", "1.24.4"),
     (3, 13): ("1.20.1", "1.22.1", "1.24.4"),
 }
-ASKED = WHEELS.get(sys.version_info[:2], ())
+ASKED = WHEELS.get(sys.version_info[:2], ())[: None if NIGHT else 1]
 NUMPY = "numpy<2"  # which releases before 1.19 need
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 # The largest numbers with which a session of a model with one Sqrt can be made, and which of some models it loads.

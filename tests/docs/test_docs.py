@@ -26,6 +26,7 @@ from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec, Runtime
 from formats.testing.checks import OF_CODEC, OF_MODEL
 from formats.verbs.verifying.findings import CODES
+from tests.commands import run
 from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 from tests.programs import need
 from tests.rten import rten_tables
@@ -93,6 +94,16 @@ def folder(example: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    """Run a command line of `formats` or `convert` in this process, or in a shell if it has pipes or patterns."""
+    if set("|<>*$") & {*line}:
+        run_in_shell(line, folder)
+        return
+    monkeypatch.chdir(folder)
+    done = run(*shlex.split(line), *more)
+    assert (0, "") == (done.exit_code, done.stderr), line
+
+
 def run_in_shell(line: str, folder: Path) -> None:
     """Run a command line with pipes, and check each command in it."""
     for command in line.split("|"):
@@ -112,17 +123,11 @@ def identify(block: Block) -> str:
 
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("line", sorted({*commands(all_blocks("console"))}))
-def test_commands_run(line: str, folder: Path, command: Python, python: Python) -> None:
+def test_commands_run(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command of a console block works; commands that prepare a machine name existing files."""
     program, *arguments = shlex.split(line)
-    if {"|", "<", ">"} & {*arguments}:
-        run_in_shell(line, folder)
-    elif program == "convert":
-        done = command(*arguments, "--force")
-        assert (0, "") == (done.returncode, done.stderr)
-    elif program == "formats":
-        done = python("-m", "formats", *arguments, *(["--force"] if arguments[0] == "convert" else []))
-        assert (0, "") == (done.returncode, done.stderr)
+    if program in ("formats", "convert") or {"|", "<", ">"} & {*arguments}:
+        run_line(line, folder, monkeypatch, *(["--force"] if "convert" in (program, arguments[0]) else []))
     elif line.startswith("python schemas/"):
         done = subprocess.run([sys.executable, *arguments, "--check"], cwd=ROOT, capture_output=True, check=False)
         assert 0 == done.returncode
@@ -154,9 +159,9 @@ def many_models(folder: Path) -> Path:
 
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("line", examples())
-def test_examples_of_the_help_run(line: str, many_models: Path) -> None:
+def test_examples_of_the_help_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every example of a help works in a folder that has the models which it names, and is short."""
-    run_in_shell(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models)
+    run_line(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models, monkeypatch)
     assert len(line) <= 78
 
 
@@ -166,7 +171,7 @@ def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: py
     """Every command in the README's table of problems works in a folder that has the models which it names."""
     monkeypatch.setenv("MODEL_KEY", "a long secret")
     (many_models / "there").mkdir()
-    run_in_shell(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models)
+    run_line(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models, monkeypatch)
 
 
 @pytest.mark.sample(3)
@@ -200,13 +205,6 @@ def test_recipes_work(
     follow(steps, example, python, monkeypatch)
 
 
-@pytest.mark.outer
-def test_recipes_work_in_the_order_of_the_page(example: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All recipes run in one folder, one after another, as a reader of the page would do it."""
-    steps = [block for block in blocks("docs/recipes.md") if block.language != "text"]
-    follow([block for block in steps if "distributed" not in block.text], example, python, monkeypatch)
-
-
 def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the commands and code of a page in a folder, and check that each of them works without an error line."""
     monkeypatch.delenv("MODEL_KEY", raising=False)  # a recipe says itself what it needs
@@ -218,18 +216,16 @@ def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest
             continue
         for line in commands([block]):
             program, *arguments = shlex.split(line)
-            if {"|", "<", ">"} & {*arguments}:
-                run_in_shell(line, folder)
+            if program == "formats" or {"|", "<", ">"} & {*arguments}:
+                run_line(line, folder, monkeypatch)
             elif program == "export":
                 monkeypatch.setenv(*arguments[0].split("=", 1))
             elif program == "mkdir":
                 (folder / arguments[-1]).mkdir(exist_ok=True)
             elif program == "cp":
                 shutil.copy(*(folder / name for name in arguments))
-            elif program != "pip":
-                assert "formats" == program, f"no test knows what to do with {line!r}"
-                done = python("-m", "formats", *arguments)
-                assert (0, "") == (done.returncode, done.stderr), line
+            else:
+                assert program == "pip", f"no test knows what to do with {line!r}"
 
 
 def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
@@ -307,14 +303,6 @@ def test_kinds_of_losses_are_those_of_the_code() -> None:
     used = {kind for module in modules for kind in re.findall(r'(?:losses\.add|note)\(\s*"(\w+)"', module)}
     assert len(described) == len(set(described))
     assert used == set(described)
-
-
-def test_contributing_has_short_lines() -> None:
-    """Lines of CONTRIBUTING.md have at most 120 characters, apart from tables and commands."""
-    text = re.sub(
-        r"^```.*?^```$", "", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
-    )
-    assert not [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
 
 
 def rows(document: str, heading: str) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +14,10 @@ import pytest
 import formats
 from tests.editing.test_exported import run
 from tests.editing.tripping_models import tripping
+from tests.systems import NIGHT, OF_THE_DAY
 
 SEEDS = 12
-MORE = 60
-OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
+MORE = 60 if NIGHT else 20
 INPUTS = [
     {"x": np.array([0.5, 1.5], "float32"), "c1": np.array(first), "c2": np.array(second)}
     for first in (True, False)

@@ -2,8 +2,9 @@
 
     LD_PRELOAD=shim.so python driver.py shim.so FOLDER SCENARIO...
 
-FORMATS_SYSTEM names what the system lacks, of SYSTEMS. Prints a JSON object: the number of faults of each kind, and
-every broken promise.
+FORMATS_SYSTEM names what the system lacks, of SYSTEMS. With FORMATS_NIGHT, every call fails; otherwise, on a usual
+system, the process is killed at every call, but only the first call and then one of three fail, on other days others.
+Prints a JSON object: the number of faults of each kind, and every broken promise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import signal
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,6 +52,9 @@ SYSTEMS = {
     "linked folder": 0,
 }
 SECRET = b"precious" * 5000
+ALL_CALLS = {"kill", "race", "swap"}  # faults that come at each call, also by day
+STEP = 1 if os.environ.get("FORMATS_NIGHT") else 3
+OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
 DONE, REFUSED, OTHER_ERROR, NOT_HIT = 0, 1, 2, 4
 
 
@@ -72,7 +77,9 @@ def main() -> None:
         scenario.prepare(template)  # a process that is killed here found no locks either
         shim.fault_system(b"", 0)
         for fault in os.environ.get("FORMATS_FAULTS", " ".join(FAULTS)).split():
-            number = 0
+            is_usual = os.environ.get("FORMATS_SYSTEM", "usual") == "usual"
+            step = 1 if fault in ALL_CALLS and (is_usual or fault != "kill") else STEP
+            number, gap = 0, 1 + OF_THE_DAY % step
             while True:
                 fresh(template, box)
                 status = run(shim, scenario, box, fault, number)
@@ -84,7 +91,7 @@ def main() -> None:
                     found.append("a file elsewhere was changed")
                     victim.write_bytes(SECRET)
                 broken += (f"{scenario.name}, {fault} at call {number}: {problem}" for problem in found)
-                number += 1
+                number, gap = number + gap, step
     print(json.dumps({"counts": counts, "broken": broken}))
 
 

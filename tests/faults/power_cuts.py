@@ -23,7 +23,7 @@ from tests.faults.scenarios import MORE, SCENARIOS, Scenario, fresh, problems
 
 ALL = (1 << 7) - 1
 FEW = 4  # pending changes of names, of which every combination is tried
-STATES = int(os.environ.get("FORMATS_STATES", "12"))  # for each moment, besides those that lose everything or nothing
+STATES = int(os.environ.get("FORMATS_STATES", "6"))  # for each moment, besides those that lose everything or nothing
 
 
 class Disk:

@@ -31,12 +31,12 @@ from tests.faults.scenarios import (
     update,
     write,
 )
+from tests.systems import NIGHT
 
 HERE = Path(__file__).parent
 
 
 ONLY_RENAMES = "repair of several files"  # it writes no data, so the disk cannot become full
-EVERYTHING = bool(os.environ.get("FORMATS_ALL_FAULTS"))
 
 
 @pytest.fixture(scope="session")
@@ -70,11 +70,11 @@ def run(program: str, shim: Path, folder: Path, *scenarios: Scenario) -> dict[st
     return result
 
 
-@pytest.mark.parametrize("scenario", [*SCENARIOS, *(MORE if EVERYTHING else [])], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", [*SCENARIOS, *(MORE if NIGHT else [])], ids=lambda scenario: scenario.name)
 def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever call is killed, fails, is cut short, is interrupted or lacks space, a model is in a promised state."""
     faults = ["kill", "error"] if scenario.name == ONLY_RENAMES else ["kill", "error", "full"]
-    if EVERYTHING or scenario.name in ("new m.onnxz", "update"):
+    if NIGHT or scenario.name in ("new m.onnxz", "update"):
         faults += ["short", "interrupt", "quota"]
     monkeypatch.setenv("FORMATS_FAULTS", " ".join(faults))
     result = run("driver.py", shim, tmp_path, scenario)
@@ -91,7 +91,7 @@ IN_PLACE = ["update", "repair of an update", "repair of several files"]
 
 def chosen(names: list[str]) -> list[Scenario]:
     """Return these scenarios, and all others that move or replace something if everything is tried."""
-    return [scenario for scenario in SCENARIOS if scenario.name in names or EVERYTHING]
+    return [scenario for scenario in SCENARIOS if scenario.name in names or NIGHT]
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_other_systems(
     scenario: Scenario, system: str, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kills, errors and a full disk break no promise if the system lacks locks or links, or its clock stands still."""
-    monkeypatch.setenv("FORMATS_FAULTS", "kill error full" if EVERYTHING and scenario.name != ONLY_RENAMES else "kill")
+    monkeypatch.setenv("FORMATS_FAULTS", "kill error full" if NIGHT and scenario.name != ONLY_RENAMES else "kill")
     monkeypatch.setenv("FORMATS_SYSTEM", system)
     result = run("driver.py", shim, tmp_path, scenario)
     assert [] == result["broken"]
     assert result["counts"]["kill"] > 5
 
 
-@pytest.mark.parametrize("system", ["usual", "no locks", "no locks for one"] if EVERYTHING else ["usual"])
+@pytest.mark.parametrize("system", ["usual", "no locks", "no locks for one"] if NIGHT else ["usual"])
 @pytest.mark.parametrize("scenario", chosen(RACES), ids=lambda scenario: scenario.name)
 def test_a_second_process_at_every_call(
     scenario: Scenario, system: str, shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -258,7 +258,7 @@ def test_a_crowd_of_processes() -> None:
 
 def test_power_cuts(shim: Path, tmp_path: Path) -> None:
     """Whichever unsynced changes a power cut keeps, a model is old, new or absent, as promised."""
-    scenarios = [scenario for scenario in [*SCENARIOS, *(MORE if EVERYTHING else [])] if scenario is not UNSYNCED]
+    scenarios = [scenario for scenario in [*SCENARIOS, *(MORE if NIGHT else [])] if scenario is not UNSYNCED]
     result = run("power_cuts.py", shim, tmp_path, *scenarios)
     assert [] == result["broken"]
     assert result["counts"].keys() == {scenario.name for scenario in scenarios}

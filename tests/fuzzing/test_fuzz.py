@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import subprocess
 import sys
@@ -30,16 +29,6 @@ def test_readers_refuse_or_read(tmp_path: Path) -> None:
     assert min(count for name, count in counts.items() if name not in fuzz.records.RECORDS) > FEWEST
     assert min(counts.values()) > FEWEST_RECORDS
     assert [] == [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("name", sorted(fuzz.TARGETS.keys() - {"onnxc"}))  # its salts are random
-def test_inputs_are_reproducible(name: str) -> None:
-    """An input depends only on the format, the seed and its number."""
-    target = fuzz.TARGETS[name]
-    seeds = target.seeds()
-    first, again = (target.change(random.Random("1/2"), seeds) for _ in range(2))
-    assert first == again
-    assert all(not fuzz.failure(target, data, 3) for data in seeds)
 
 
 def raising(error: Exception) -> Callable[[bytes, int], None]:

@@ -196,17 +196,6 @@ def test_other_formats(name: str | None, extension: str, tmp_path: Path) -> None
         assert BYTES == drop_in.load_model_from_string(path.read_bytes(), name).SerializeToString()
 
 
-def test_other_operators(tmp_path: Path) -> None:
-    """A model of RTen is read as an ONNX model that the checker of `onnx` accepts."""
-    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    drop_in.save(drop_in.load(model.SerializeToString()), tmp_path / "m.rten")
-    found = onnx.ModelProto.FromString(drop_in.load(tmp_path / "m.rten").SerializeToString())
-    onnx.checker.check_model(found)
-    assert ["Relu"] == [node.op_type for node in found.graph.node]
-
-
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     """Bytes that are not a model give an error with a reason, and so do unknown options."""
     for data in (b"PK", b"\xff" * 10, b"\x00", os.urandom(2) + b"\xff\xff"):
@@ -239,22 +228,6 @@ def test_save_writes_what_onnx_writes(tmp_path: Path) -> None:
     assert expected == file.getvalue()
     drop_in.save(MODEL_SKIN, os.fspath(tmp_path / "without_extension"))
     assert expected == (tmp_path / "without_extension").read_bytes()
-
-
-def test_save_with_external_data(tmp_path: Path) -> None:
-    """Large weights are written to the named file, `onnx` reads them, and the model in memory does not change."""
-    path = tmp_path / "m.onnx"
-    for _ in range(2):  # saving again writes the same file
-        options = {"location": "w.bin", "alignment": 4096, "num_threads": 2, "convert_attribute": True}
-        drop_in.save(MODEL_SKIN, path, save_as_external_data=True, **options)
-        assert ["m.onnx", "w.bin"] == sorted(entry.name for entry in tmp_path.iterdir())
-        assert 2 * 4096 + 2400 == (tmp_path / "w.bin").stat().st_size
-    assert BYTES == MODEL_SKIN.SerializeToString()
-    loaded = onnx.load(path)
-    assert [0, 1, 2] == numpy_helper.to_array(loaded.graph.initializer[0])[:3].tolist()
-    assert BYTES == without_locations(drop_in.load(path))
-    references = onnx.load(path, load_external_data=False)
-    assert [1, 0] == [tensor.data_location for tensor in references.graph.initializer]
 
 
 def test_external_data_by_size_and_file(tmp_path: Path) -> None:
@@ -305,19 +278,6 @@ def test_references_stay_where_they_hold(saved: Path, tmp_path: Path) -> None:
     assert before == (tmp_path / "dangling.onnx").read_bytes()
 
 
-def test_tensors_marked_as_external_by_hand(tmp_path: Path) -> None:
-    """Tensors that `onnx.external_data_helper` marks are written to external data here as by `onnx.save`."""
-    model = classes.ModelProto.FromString(BYTES)
-    tensor = model.graph.initializer[0]
-    tensor.data_location = classes.TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="w")
-    before = model.SerializeToString()
-    drop_in.save(model, tmp_path / "m.onnx")
-    assert before == model.SerializeToString()
-    (found, _) = onnx.load(tmp_path / "m.onnx").graph.initializer
-    assert range(600) == range(int(numpy_helper.to_array(found)[-1]) + 1)
-
-
 def test_options_that_a_format_does_not_have(tmp_path: Path) -> None:
     """External data need a path and a format that supports them; otherwise nothing is written."""
     with pytest.raises(TypeError):
@@ -333,16 +293,6 @@ def test_options_that_a_format_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(ExternalDataError):
         drop_in.save(MODEL_SKIN, tmp_path / "m.onnx", save_as_external_data=True, location="../w")
     assert [] == list(tmp_path.iterdir())
-
-
-def test_a_failed_save_leaves_the_old_files(saved: Path) -> None:
-    """If weights cannot be read, the old files stay unchanged."""
-    before = {path.name: path.read_bytes() for path in saved.parent.iterdir() if path.name != "m.weights"}
-    model = drop_in.load(saved, file_load_mode="MMAP")
-    (saved.parent / "m.weights").write_bytes(b"cut")
-    with pytest.raises((FormatError, OSError)):
-        drop_in.save(model, saved)
-    assert before == {path.name: path.read_bytes() for path in saved.parent.iterdir() if path.name != "m.weights"}
 
 
 # Tensors, and the methods of messages

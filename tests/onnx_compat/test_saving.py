@@ -101,19 +101,6 @@ def test_the_same_tensors_move_as_with_onnx(path: Path, convert_attribute: bool,
     assert outside(reference) == expected
 
 
-def test_typed_data_that_must_stay_stay(tmp_path: Path) -> None:
-    """With a threshold of 0, onnxruntime still runs a model whose shapes are typed data, as after `onnx.save`."""
-    runtime = pytest.importorskip("onnxruntime")
-    x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in (("x", [2, 3]), ("y", [3, 2])))
-    shape = helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [3, 2])
-    graph = helper.make_graph([helper.make_node("Reshape", ["x", "shape"], ["y"])], "g", [x], [y], [shape])
-    proto_model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
-    drop_in.save(proto_model, tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
-    session = runtime.InferenceSession(tmp_path / "m.onnx")
-    (found,) = session.run(None, {"x": np.zeros((2, 3), "float32")})
-    assert (3, 2) == found.shape
-
-
 def test_locations_are_kept(path: Path) -> None:
     """Tensors that are marked with a location are written there, and the rest of the model stays inside."""
     marked = model()
@@ -448,43 +435,7 @@ def test_unknown_fields_are_those_of_protobuf() -> None:
     assert "UnknownFieldSet([])" == repr(drop_in.UnknownFieldSet(model()))
 
 
-FUNCTION = """
-<ir_version: 9, opset_import: ["" : 15, "own" : 1], producer_name: "me", producer_version: "1.0", domain: "d">
-g (float[N] x) => (float[N] y) <float[1] w = {1}> { y = own.Selu<alpha=2.0>(x) }
-<domain: "own", opset_import: ["" : 15], overload: "o">
-Selu <alpha, gamma> (X) => (C) { C = Exp(X) }
-"""
-
-
-@pytest.mark.parametrize("given", [onnx.ModelProto(), example(), onnx.parser.parse_model(FUNCTION)], ids=range(3))
-def test_the_text_of_large_messages_is_that_of_onnx(given: onnx.ModelProto) -> None:
-    """`repr` shows models, graphs and functions in short form, as `onnx` does, and `str` shows them completely."""
-    mine = drop_in.ModelProto.FromString(given.SerializeToString())
-    if given.HasField("graph"):
-        assert repr(given) == repr(mine)
-        assert repr(given.graph) == repr(mine.graph)
-    assert "ModelProto(ir_version=0)" == repr(drop_in.ModelProto())
-    for theirs_function, function in zip(given.functions, mine.functions, strict=True):
-        assert repr(theirs_function) == repr(function)
-    assert ("graph {" in str(mine)) is given.HasField("graph")
-
-
 # What is written and read as it is
-
-
-@pytest.mark.parametrize("is_read", [False, True])
-def test_weights_of_small_models_are_left_alone(is_read: bool, tmp_path: Path) -> None:
-    """A model without external data is loaded and saved with the same bytes."""
-    path = tmp_path / "m.onnx"
-    weights = [onnx.TensorProto(name=f"w{i}", dims=[500], data_type=1, raw_data=bytes(2000)) for i in range(20)]
-    data = onnx.ModelProto(ir_version=8, graph={"name": "g", "initializer": weights}).SerializeToString()
-    path.write_bytes(data)
-    loaded = drop_in.load(path)
-    path.unlink()
-    if is_read:
-        assert [2000] * 20 == [len(tensor.raw_data) for tensor in loaded.graph.initializer]
-    drop_in.save(loaded, path)
-    assert path.read_bytes() == data
 
 
 @pytest.mark.sample(3)

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import formats
 from formats import onnxzip
 from formats.codecs.contract import Match
 from formats.errors import DecodeError, EncodeError, ExternalDataError, FormatError
@@ -420,15 +419,6 @@ class CountedReads(Literal):
         return super().read(offset, nbytes)
 
 
-def test_the_first_of_equals_stands_for_all() -> None:
-    """For several sources with equal bytes, the first of them is always returned."""
-    one, two, other, three = (Literal(bytes(data)) for data in (b"abcd" * 9, b"abcd" * 9, b"abce" * 9, b"abcd" * 9))
-    duplicates = Duplicates()
-    assert [id(one), id(one), id(other), id(one)] == [
-        id(duplicates.first(source)) for source in (one, two, other, three)
-    ]
-
-
 def test_what_is_alone_in_its_size_is_not_read() -> None:
     """Sources are read only if another has the same size, and then only once."""
     reads: list[int] = []
@@ -462,18 +452,6 @@ def test_dedup_changes_nothing_without_equals() -> None:
     """If no two tensors are equal, the archive is the same with `dedup` and without."""
     model = model_of(*(bytes_tensor(str(number), number.to_bytes(4, "little") * 300) for number in range(9)))
     assert pack(model) == pack(model, dedup=True)
-
-
-def test_command_stores_equal_weights_once(tmp_path: Path, command: Any) -> None:
-    """`--dedup` makes an archive of a model with equal weights smaller; other formats refuse it."""
-    formats.save(model_of(*(bytes_tensor(name, bytes(4096)) for name in "ab")), tmp_path / "m.onnx")
-    sizes = {}
-    for flags in ((), ("--dedup",)):
-        assert 0 == command("m.onnx", "m.onnxz", "--force", *flags).returncode
-        sizes[flags] = (tmp_path / "m.onnxz").stat().st_size
-    assert sizes["--dedup",] < sizes[()] - 4096
-    done = command("m.onnx", "n.onnx", "--dedup")
-    assert (2, "convert: error: --dedup cannot be used for ONNX protobuf\n") == (done.returncode, done.stderr)
 
 
 def placed(*sizes: int) -> list[records.Entry]:

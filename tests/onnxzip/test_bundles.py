@@ -139,36 +139,6 @@ def test_data_files_of_a_model_are_not_files(sources: list[Path], tmp_path: Path
     assert ((data,), ("files/tokenizer.json",)) == (done.skipped, done.files)
 
 
-WRONG = [
-    (["0", "1"], "decoder.onnx does not end with .onnxz"),
-    (["2", "b.onnxz"], "needs a model"),
-    (["0", "1", "--default", "zz", "b.onnxz"], "--default is 'zz', but the models are en_coder, decoder"),
-    (["a-b=0", "b.onnxz"], "No such file"),
-    (["0", "0", "b.onnxz"], "would both be called en_coder"),
-    (["x=0", "X=1", "b.onnxz"], "which some systems cannot distinguish"),
-    (["x=2", "b.onnxz"], "the name of a file is files/x"),
-    (["0", "files/../x=2", "b.onnxz"], "no entry of an archive can be called"),
-    (["0", "files/con.txt=2", "b.onnxz"], "no entry of an archive can be called"),
-    ([".", "0", "b.onnxz"], "is a folder"),
-    (["--alignment", "3", "0", "b.onnxz"], "power of two"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_what_cannot_be_packed(
-    arguments: list[str], message: str, sources: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A wrong source or name is one line that says what to do, and nothing is written."""
-    paths = {str(index): str(path) for index, path in enumerate(sources)}
-    paths |= {f"{name}={index}": f"{name}={paths[index]}" for name in ("x", "X", "a-b") for index in ("0", "1", "2")}
-    paths |= {f"files/{name}=2": f"files/{name}={sources[2]}" for name in ("../x", "con.txt")}
-    monkeypatch.chdir(tmp_path)
-    done = run("formats", "pack", *(paths.get(each, each) for each in arguments))
-    assert done.exit_code in (1, 2)
-    assert message in done.output
-    assert ["sources"] == [path.name for path in tmp_path.iterdir()]
-
-
 def test_convert_writes_hashes_on_request(sources: list[Path], tmp_path: Path) -> None:
     """`sha256` adds the hashes to an archive of one model, whose entries are small and large."""
     found = model(("large", np.arange(100_000, dtype="float32")), *((f"w{n}", SHARED + n) for n in range(9)))

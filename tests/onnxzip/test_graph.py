@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import onnx
-import pytest
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from formats.errors import FormatError, LimitError
+from formats.errors import FormatError
 from formats.onnxpb.wire.varints import encode_varint
 from formats.onnxzip.graph import ExternalTensor, visit_graph
 from formats.tensordata.sources.source import Literal, Source
@@ -133,25 +132,3 @@ def test_a_visited_graph_is_not_kept() -> None:
     finally:
         tracemalloc.stop()
     assert peak_nbytes < 50_000
-
-
-def test_equal_attributes_are_judged_each_time() -> None:
-    """Attributes with the same bytes count each time: where they have a tensor, and where they are too deep."""
-    made = onnx.ModelProto()
-    for _ in range(3):
-        made.graph.node.add().attribute.extend([onnx.AttributeProto(name="a", t=external("w")), number_attribute()])
-    assert ["w"] * 3 == [dict(tensor.places)["location"] for tensor in found(made.SerializeToString())]
-
-    deep = onnx.ModelProto()
-    deep.graph.node.add().attribute.append(number_attribute())
-    deep.graph.node.add().attribute.add(name="body").g.node.add().attribute.append(number_attribute())
-    source = Literal(deep.SerializeToString())
-    visit_graph(source, lambda _: None, max_depth=6)
-    with pytest.raises(LimitError) as caught:
-        visit_graph(source, lambda _: None, max_depth=5)
-    assert caught.value.requirement == "Z-6.4"
-
-
-def number_attribute() -> onnx.AttributeProto:
-    """Return an attribute with an integer."""
-    return onnx.AttributeProto(name="group", i=1, type=2)

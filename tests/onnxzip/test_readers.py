@@ -28,7 +28,7 @@ from formats.tensordata.sources.source import Literal
 from tests.onnxzip import c_reader, rust_reader
 from tests.onnxzip.vector_rows.large import LARGE_ROWS
 from tests.programs import need
-from tests.systems import PATIENCE_SECONDS
+from tests.systems import NIGHT, PATIENCE_SECONDS
 
 pytestmark = pytest.mark.outer
 
@@ -41,7 +41,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"alignment": 4096},
     {"size_threshold": 100_000, "dedup": True},
 )
-CONTAINER_MUTANTS, GRAPH_MUTANTS = 3000, 3000
+CONTAINER_MUTANTS = GRAPH_MUTANTS = 3000 if NIGHT else 1000
 TELLING = (0x00, 0x01, 0x02, 0x07, 0x08, 0x0D, 0x10, 0x2A, 0x39, 0x45, 0x6A, 0x70, 0x7F, 0x80, 0xFE, 0xFF)
 """Bytes that have a meaning in zip or in Protocol Buffers."""
 Verdict = dict[str, Any]

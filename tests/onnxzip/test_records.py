@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import struct
-import zipfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import DecodeError, TruncatedError
-from formats.onnxzip import reader, records
+from formats.onnxzip import records
 from formats.onnxzip.records import Entry, Structure
-from formats.tensordata.sources.source import Concat, Literal, Source
 
 GIB = 1 << 30
 STRUCTURES = [
@@ -25,17 +22,6 @@ STRUCTURES = [
     (records.EXTRA, 4),
 ]
 CODE_BITS = {"H": 16, "I": 32, "Q": 64}
-
-
-def archive_of(members: list[tuple[str, Source]], alignment: int = 64) -> tuple[list[Entry], Source]:
-    """Return the entries of an archive with these members, and the archive."""
-    entries: list[Entry] = []
-    parts: list[Source] = []
-    for name, payload in members:
-        entry = records.place(name, payload.nbytes, entries[-1].end if entries else 0, alignment)
-        entries.append(entry)
-        parts += [Literal(records.local_header(entry)), payload]
-    return entries, Concat.of(*parts, Literal(records.directory(entries)))
 
 
 @pytest.mark.parametrize(("structure", "nbytes"), STRUCTURES)
@@ -156,14 +142,3 @@ def test_zip64_where_the_count_needs_it(count: int, zip64: bool) -> None:
     """There are zip64 end records for 65,535 entries and more."""
     tail = records.directory([Entry("w", 0, 0)] * count)
     assert zip64 == (b"PK\6\6" in tail) == (b"PK\6\7" in tail)
-
-
-@pytest.mark.outer
-def test_many_entries() -> None:
-    """The reader and `zipfile` find each of 70,000 entries."""
-    members: list[tuple[str, Source]] = [(f"w{index}", Literal(b"")) for index in range(69_999)]
-    entries, lazy = archive_of([*members, ("__MODEL_PROTO", Literal(b""))], 1)
-    source = Literal(lazy.view())
-    assert entries == reader.read_entries(source)
-    with zipfile.ZipFile(io.BytesIO(source.data)) as archive:
-        assert [entry.name for entry in entries] == archive.namelist()

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import inspect
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -27,7 +25,6 @@ from onnx import helper, numpy_helper
 import formats
 from formats import onnxpb
 from formats.onnxpb.wire.varints import encode_varint
-from formats.tensordata.sources.source import FileSpan
 from tests.onnxpb.references import model_with_references
 
 COMPLAINED_OF = {"onnx": "1.23.2", "onnx-ir": "1.1.0", "rten-convert": "0.22.0"}
@@ -105,20 +102,6 @@ def test_files_over_2_gib(huge: Path) -> None:
     assert 0 == tensor.numpy()[-1]
 
 
-def test_a_size_threshold_counts_bytes_of_weights(tmp_path: Path) -> None:
-    """`onnx` compares the threshold with the size of a Python object, 33 bytes more than the weight (onnx#4394)."""
-    model = proto(numpy_helper.from_array(np.zeros(1000, np.int8), "below"))
-    if ONNX:
-        onnx.save(model, tmp_path / "t.onnx", save_as_external_data=True, location="t.data", size_threshold=1024)
-        assert 1000 == (tmp_path / "t.data").stat().st_size
-    for size, files in ((1023, ["m.onnx"]), (1024, ["m.onnx", "m.onnx.data"])):
-        folder = tmp_path / str(size)
-        folder.mkdir()
-        model = formats.from_onnx(proto(numpy_helper.from_array(np.zeros(size, np.int8), "w")))
-        formats.save(model, folder / "m.onnx", external_data=True, size_threshold=1024)
-        assert files == names(folder)
-
-
 def test_tensors_in_every_place_move_out(tmp_path: Path) -> None:
     """`onnx` keeps tensors in attributes inside unless asked, and those of sparse tensors always (onnx#4394)."""
     large = numpy_helper.from_array(LARGE, "t")
@@ -134,16 +117,6 @@ def test_tensors_in_every_place_move_out(tmp_path: Path) -> None:
         assert theirs.stat().st_size > 4 * LARGE.nbytes
     formats.save(formats.from_onnx(model), ours, external_data=True)
     assert ours.stat().st_size < 2000
-
-
-def test_data_files_of_a_limited_size(tmp_path: Path) -> None:
-    """`onnx` cannot split external data by size, but browsers and file systems have limits."""
-    if ONNX:
-        assert {"size_threshold"} == {name for name in inspect.signature(onnx.save).parameters if "size" in name}
-    data = [numpy_helper.from_array(LARGE, f"w{i}") for i in range(3)]
-    formats.save(formats.from_onnx(proto(*data)), tmp_path / "m.onnx", external_data=True, max_external_file_size=40000)
-    assert 2 == len([path.name for path in tmp_path.glob("m-0000?-of-00002.data")])
-    assert all(path.stat().st_size <= 40000 for path in tmp_path.glob("*.data"))
 
 
 # Saving
@@ -173,19 +146,6 @@ def test_saving_does_not_change_the_model(inline: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(LARGE, ours.graph.initializer[0].numpy())  # type: ignore[union-attr]
 
 
-def test_references_that_were_not_loaded_are_saved(outside: Path, tmp_path: Path) -> None:
-    """If `onnx` saves a model that was loaded without its data elsewhere, the weights are missing (onnx#3596)."""
-    if ONNX:
-        (tmp_path / "t").mkdir()
-        onnx.save(onnx.load(outside, load_external_data=False), tmp_path / "t" / "m.onnx")
-        assert ["m.onnx"] == names(tmp_path / "t")
-    (tmp_path / "o").mkdir()
-    formats.save(formats.load(outside), tmp_path / "o" / "m.onnx")
-    np.testing.assert_array_equal(
-        LARGE, numpy_helper.to_array(onnx.load(tmp_path / "o" / "m.onnx").graph.initializer[0])
-    )
-
-
 def test_weights_that_were_given_to_references_are_saved(outside: Path) -> None:
     """A reference with new bytes in memory cannot be saved over its file by `onnx` (similar to onnx#8471)."""
     for holds, module in ((ONNX, onnx), (True, onnxpb)):
@@ -195,41 +155,6 @@ def test_weights_that_were_given_to_references_are_saved(outside: Path) -> None:
         assert isinstance(found, Exception) == (module is onnx) or not holds
     np.testing.assert_array_equal(2 * LARGE, weight(outside))
     assert LARGE.nbytes == outside.with_name("m.onnx.data").stat().st_size
-
-
-def test_data_files_have_the_name_of_the_model(inline: Path, tmp_path: Path) -> None:
-    """Without a name, the data file of `onnx` has a random one, so that a model is never the same file twice."""
-    if ONNX:
-        for folder in ("a", "b"):
-            (tmp_path / folder).mkdir()
-            onnx.save(proto(), tmp_path / folder / "m.onnx", save_as_external_data=True)
-        assert names(tmp_path / "a") != names(tmp_path / "b")
-    for folder in ("c", "d"):
-        (tmp_path / folder).mkdir()
-        formats.convert(inline, tmp_path / folder / "m.onnx", external_data=True)
-        assert ["m.onnx", "m.onnx.data"] == names(tmp_path / folder)
-    assert (tmp_path / "c" / "m.onnx").read_bytes() == (tmp_path / "d" / "m.onnx").read_bytes()
-
-
-def test_files_that_belong_to_a_model_are_listed(outside: Path) -> None:
-    """No function of `onnx` lists the files that must be copied with a model; `formats inspect` does."""
-    assert [outside, outside.with_name("m.onnx.data")] == [file.path for file in formats.inspect(outside).files]
-
-
-def test_weights_are_aligned(tmp_path: Path) -> None:
-    """`onnx` puts weights at any offset, which no runtime can map (onnx#6226)."""
-    model = proto(*(numpy_helper.from_array(np.ones(1001 + i, np.int8), f"w{i}") for i in range(3)))
-    if ONNX:
-        onnx.save(proto(*model.graph.initializer), tmp_path / "t.onnx", save_as_external_data=True, size_threshold=0)
-        tensors = onnx.load(tmp_path / "t.onnx", load_external_data=False).graph.initializer
-        assert any(
-            int(entry.value) % 64 for tensor in tensors for entry in tensor.external_data if entry.key == "offset"
-        )
-    for alignment in (64, 4096, 65536):
-        path = tmp_path / f"{alignment}.onnx"
-        formats.save(formats.from_onnx(model), path, external_data=True, size_threshold=1, alignment=alignment)
-        sources = [tensor.source() for tensor in formats.load(path).graph.initializer]  # type: ignore[union-attr]
-        assert [0] * 3 == [source.file_offset % alignment for source in sources if isinstance(source, FileSpan)]
 
 
 def test_permissions_follow_the_umask(inline: Path, tmp_path: Path) -> None:
@@ -282,30 +207,7 @@ def test_a_full_disk_leaves_the_old_file(root: Path, tmp_path: Path, writer: str
         assert b"old" != target.read_bytes()
 
 
-def test_split_data_are_replaced(tmp_path: Path) -> None:
-    """onnx-ir cannot save split data over the files they were read from."""
-    tensors = [numpy_helper.from_array(LARGE, f"w{i}") for i in range(3)]
-    if ONNX_IR:
-        model = onnx_ir.from_proto(proto(*tensors))
-        options = {"external_data": "t.data", "max_shard_size_bytes": 40000}
-        onnx_ir.save(model, tmp_path / "t.onnx", **options)
-        assert isinstance(attempt(lambda: onnx_ir.save(model, tmp_path / "t.onnx", **options)), FileExistsError)
-    for _ in range(2):
-        model = formats.from_onnx(proto(*tensors))
-        formats.save(model, tmp_path / "m.onnx", external_data=True, max_external_file_size=40000, overwrite=True)
-    assert 3 == len(formats.load(tmp_path / "m.onnx").graph.initializer)  # type: ignore[union-attr]
-
-
 # Loading
-
-
-def test_weights_are_lazy(inline: Path, outside: Path) -> None:
-    """onnx-ir reads weights inside a file whether they are used or not (onnx#251)."""
-    if ONNX_IR:
-        tensor = onnx_ir.load(inline).graph.initializers["w"].const_value
-        assert not isinstance(tensor, onnx_ir.ExternalTensor)
-    for path in (inline, outside):
-        assert isinstance(formats.load(path).graph.initializer[0].source(), FileSpan)  # type: ignore[union-attr]
 
 
 def test_checksums_are_compared(outside: Path) -> None:
@@ -373,19 +275,6 @@ def test_hard_links(outside: Path) -> None:
         formats.load(outside, hard_links=False)
 
 
-def test_locations_without_a_directory(tmp_path: Path) -> None:
-    """In onnx-ir, the data of a model from memory, which has no directory, can be any file of the system."""
-    secret = tmp_path / "secret"
-    secret.write_bytes(bytes(400))
-    data = model_with_references(tmp_path / "m.onnx", {"location": str(secret)}).read_bytes()
-    if ONNX_IR:
-        tensor = onnx_ir.from_proto(onnx.ModelProto.FromString(data)).graph.initializers["t0"].const_value
-        assert (100,) == tensor.numpy().shape
-    model = formats.loads(data)
-    with pytest.raises(formats.TensorDataError):
-        model.graph.initializer[0].numpy()  # type: ignore[union-attr]
-
-
 def test_unknown_fields_are_kept(tmp_path: Path) -> None:
     """onnx-ir loses fields that a newer version of ONNX has added."""
     unknown = b"\xfa\x3f\x03new"  # field 1023
@@ -408,58 +297,3 @@ def test_sparse_initializers_are_kept(tmp_path: Path) -> None:
         assert not onnx_ir.to_proto(onnx_ir.from_proto(model)).graph.sparse_initializer
     formats.save(formats.from_onnx(model), tmp_path / "m.onnxz")
     assert model == formats.to_onnx(formats.load(tmp_path / "m.onnxz"))
-
-
-def test_text_is_lossless(root: Path, tmp_path: Path) -> None:
-    """ONNX's own text syntax loses parts of the model; protobuf's text and JSON do not."""
-    digits = root / "examples" / "digits.onnx"
-    if ONNX:
-        text = onnx.printer.to_text(onnx.load(digits))
-        assert onnx.load(digits) != attempt(lambda: onnx.parser.parse_model(text))
-    for extension in ("textproto", "json"):
-        formats.convert(digits, tmp_path / f"m.{extension}")
-        assert formats.load(digits) == formats.load(tmp_path / f"m.{extension}")
-
-
-def test_a_missing_file_is_one_line(tmp_path: Path, command: Any) -> None:
-    """For a missing file, the command of rten-convert prints a traceback."""
-    if RTEN_CONVERT:
-        code = "import rten_convert.converter as c; c.main()"
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / "no.onnx")], capture_output=True, text=True, check=False
-        )
-        assert "Traceback" in done.stderr
-    done = command("no.onnx", "no.rten")
-    assert (1, 1) == (done.returncode, done.stderr.count("\n"))
-    assert "no.onnx" in done.stderr
-
-
-def test_nothing_is_written_beside_the_source(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """rten-convert writes next to the source for shape inference, which fails in a read-only directory."""
-    source = Path(shutil.copy(root / "examples" / "digits.onnx", tmp_path))
-    if RTEN_CONVERT:
-        from rten_convert import converter
-
-        folders = []
-
-        def temporary(**settings: Any) -> None:
-            folders.append(settings["dir"])
-            raise PermissionError
-
-        monkeypatch.setattr(converter.tempfile, "NamedTemporaryFile", temporary)
-        monkeypatch.setattr(sys, "argv", ["rten-convert", str(source), str(tmp_path / "t.rten")])
-        assert isinstance(attempt(converter.main), PermissionError)
-        assert [str(tmp_path)] == folders
-    (tmp_path / "out").mkdir()
-    before = tmp_path.stat().st_mtime_ns
-    formats.convert(source, tmp_path / "out" / "m.rten")
-    assert before == tmp_path.stat().st_mtime_ns
-
-
-def test_rten_files_can_be_read(root: Path, tmp_path: Path) -> None:
-    """No other program converts a `.rten` file back, or to the other version of that format."""
-    formats.convert(root / "examples" / "digits.onnx", tmp_path / "m.rten")
-    formats.convert(tmp_path / "m.rten", tmp_path / "m.onnx")
-    onnx.checker.check_model(tmp_path / "m.onnx")
-    formats.convert(tmp_path / "m.rten", tmp_path / "v1.rten", rten_version=1)
-    assert formats.verify(tmp_path / "v1.rten").ok

@@ -19,7 +19,6 @@ from tests.rten.random_graphs.graph import Value
 
 MICROSOFT, LEARNED = "com.microsoft", "ai.onnx.ml"
 SECOND = Templates(Shares(wide=0.1, wild=0.2, empty=0.2, resized=0.6), others=FIRST, domains={LEARNED: 3})
-HALF = ("float16",)
 template = SECOND.add
 
 

@@ -1,4 +1,4 @@
-"""Random cases of single operators at the sizes of RTen's kernels, which work in blocks of rows and columns.
+"""Random products and convolutions at the sizes of RTen's kernels, which work in blocks of rows and columns.
 
 Each function draws one case: dims below, at and above the blocks, different scales and zero points for the channels,
 all element types, both layouts of operands. Where onnxruntime has no kernel, ONNX's reference implementation is the
@@ -87,18 +87,17 @@ class Draw:
         """Return the name of a constant."""
         return self.give(array, 1)
 
-    def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """Add a node, and return the name of its first output."""
-        names = [f"v{len(self.nodes)}{letter}" for letter in "abc"[:outputs]]
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node, and return the name of its output."""
+        name = f"v{len(self.nodes)}"
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
-        self.nodes.append(helper.make_node(op_type, given, names, **attributes))
-        return names[0]
+        self.nodes.append(helper.make_node(op_type, given, [name], **attributes))
+        return name
 
-    def case(self, version: int, steps: int = 0, outputs: Sequence[str] = ()) -> SizedCase:
-        """Return the case: the last node's outputs are those of the model, unless they are given."""
-        names = outputs or [name for name in self.nodes[-1].output if name]
+    def case(self, version: int, steps: int = 0) -> SizedCase:
+        """Return the case: the last node's output is that of the model."""
         inputs = [
             helper.make_tensor_value_info(
                 name,
@@ -109,7 +108,7 @@ class Draw:
         ]
         constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
         graph = helper.make_graph(
-            self.nodes, "sizes", inputs, [onnx.ValueInfoProto(name=name) for name in names], constants
+            self.nodes, "sizes", inputs, [onnx.ValueInfoProto(name=self.nodes[-1].output[0])], constants
         )
         domains = sorted({node.domain for node in self.nodes if node.domain})
         imports = [helper.make_opsetid("", version), *(helper.make_opsetid(domain, 1) for domain in domains)]

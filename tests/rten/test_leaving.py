@@ -9,20 +9,17 @@ import onnx
 import pytest
 
 import formats
-from formats.errors import FormatError
 from formats.ir.model import Graph, Model, OperatorSetId, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.graph.attributes import make_node
 from formats.rten.spec import RTEN_DOMAIN
-from tests.corpus import backend_cases
 from tests.rten import rten_golden
 from tests.rten.evaluation import evaluate_in_onnxruntime, held
-from tests.runtime.runner import DEFAULT_RELEASES, RunnerError
+from tests.runtime.runner import DEFAULT_RELEASES
 
 RELEASE = DEFAULT_RELEASES[-1]  # users who leave .rten use the newest
 TOLERANCE = 1e-6  # relative to the largest number, because sums may have another order
 GOLDEN = sorted(rten_golden.GOLDEN.glob("*/*.rten"))
-RANDOM = "test_bernoulli"  # cases of the suite with random outputs
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +65,6 @@ def test_golden_files(path: Path, newest, tmp_path: Path) -> None:
     assert [] == found_in_both(copy, rten_golden.inputs(path.name.split(".")[0]), newest)
 
 
-def test_shared_models(shared_model: Path, newest, tmp_path: Path) -> None:
-    """A model of a real exporter computes the same, however its weights are stored."""
-    arrays = np.load(shared_model.with_suffix(".npz"))
-    inputs = {name.removeprefix("in_"): arrays[name] for name in arrays.files if name.startswith("in_")}
-    path = tmp_path / "m.rten"
-    formats.convert(shared_model, path)
-    assert [] == found_in_both(path, inputs, newest)
-
-
 @pytest.mark.parametrize("options", [
     {"max_external_file_size": 40}, {"one_file_per_tensor": True}, {"checksum": True}, {"alignment": 1}
 ], ids=str)  # fmt: skip
@@ -89,31 +77,6 @@ def test_files_of_weights(options, newest, tmp_path: Path) -> None:
     wanted = newest.run(path, inputs)
     for mmap in (False, True):
         assert not difference(newest.run(target, inputs, mmap=mmap), wanted)
-
-
-def outcome(case, folder, runtime):
-    """Return "refused", "right", or how the .onnx file differs from the .rten file of a case."""
-    source, path, target = (folder / name for name in ("m.onnx", "m.rten", "back.onnx"))
-    source.write_bytes(case.model)
-    try:
-        formats.convert(source, path, overwrite=True, fsync=False, onnx_hash=False)
-    except FormatError:
-        return "refused"
-    inputs = {name: held(value) for name, value in case.inputs.items()}
-    wanted = runtime.run(path, inputs)
-    options = {"external_data": True, "size_threshold": 1, "runtime": "rten"}
-    formats.convert(path, target, overwrite=True, fsync=False, **options)
-    try:
-        return difference(runtime.run(target, inputs, mmap=True), wanted) or "right"
-    except RunnerError as error:
-        return str(error)
-
-
-def test_suite(newest, tmp_path: Path) -> None:
-    """Every operator test of ONNX that becomes a .rten file is the same in ONNX, with mapped weights and shapes."""
-    outcomes = {case.id: outcome(case, tmp_path, newest) for case in backend_cases() if RANDOM not in case.id}
-    assert {} == {name: text for name, text in outcomes.items() if text not in ("right", "refused")}
-    assert sum(text == "right" for text in outcomes.values()) >= 1580
 
 
 def test_integers_beyond_32_bits_are_told(newest, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import struct
@@ -162,26 +161,6 @@ def test_documentation_is_found_everywhere(make):
     assert loss.summary == f"RTen does not store documentation ({', '.join(places)} and 3 more)"
 
 
-def test_documentation_of_nodes_that_are_alike(make):
-    """If several nodes of an .onnx file have the same documentation, it is reported for each of them."""
-    nodes = [make.node("LeakyRelu", [f"x{i}"], [f"x{i + 1}"], alpha=0.5) for i in range(6)]
-    for node in nodes[2:4]:
-        node.attribute[0].doc_string = "about it"
-    for node in nodes[4:]:
-        node.metadata_props = [StringStringEntry(key="k", value="v")]
-    data = formats.dumps(make.model(make.graph(nodes, ["x0"], ["x6"])), "onnx")
-    losses = CODEC.plan(formats.loads(data), PATH, RtenOptions()).losses
-    documented = [f'graph.node[{i}].attribute["alpha"]' for i in (2, 3)]
-    assert [
-        ("doc_string", documented[0], f"RTen does not store documentation ({', '.join(documented)})"),
-        (
-            "metadata",
-            "graph.node[4]",
-            "RTen does not store metadata of graphs, nodes and tensors (graph.node[4], graph.node[5])",
-        ),
-    ] == [(loss.kind, loss.where, loss.detail) for loss in losses if loss.kind in ("doc_string", "metadata")]
-
-
 def test_the_precision_of_casts_is_a_loss(make):
     """A cast that rounds to a float type that RTen lacks is reported once for each type, and matters."""
     nodes = [
@@ -306,40 +285,6 @@ def test_cut_files(model, version):
         except FormatError:
             continue
         assert version == 2 or end > len(data) - 8
-
-
-@pytest.fixture
-def onnx_file(tmp_path, make, model):
-    """Return the model as an .onnx file for other programs."""
-    from formats.onnxpb.codecs import CODEC as ONNX
-    from formats.onnxpb.options import OnnxOptions
-    from formats.tensordata.engine import execute
-
-    model.graph.name = "g"
-    for graph in (model.graph, *(attribute.g for attribute in model.graph.node[0].attribute)):
-        graph.name = "g"
-    model.graph.input[0].type.tensor_type.elem_type = 9
-    path = tmp_path / "m.onnx"
-    execute(ONNX.plan(model, path, OnnxOptions()))
-    return path
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_files_of_the_other_converter(onnx_file, tmp_path, version):
-    """A file of rten-convert is read, with its metadata, and written again without a change of meaning."""
-    converter = pytest.importorskip("rten_convert.converter")
-    (tmp_path / "meta.json").write_text(json.dumps({"license": "free"}))
-    out = tmp_path / "other.rten"
-    arguments = ["rten-convert", "-m", str(tmp_path / "meta.json"), "--no-infer-shapes", str(onnx_file), str(out)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", [*arguments, *(["--v1"] if version == 1 else [])])
-        converter.main()
-    other = reread(out.read_bytes())
-    metadata = {entry.key: entry.value for entry in other.metadata_props}
-    assert ("free", hashlib.sha256(onnx_file.read_bytes()).hexdigest()) == (metadata["license"], metadata["onnx_hash"])
-    assert other == reread(written(other, rten_version=version))
-    (tensor,) = other.graph.initializer
-    np.testing.assert_array_equal(WEIGHT, tensor.numpy())
 
 
 BIG_DIMS = (5, 1 << 30)

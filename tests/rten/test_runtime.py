@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.rten.rten_operators import HELD
 from tests.rten.rten_outcomes import row_for, row_of
 from tests.rten.rten_tables import DEVIATIONS
 from tests.runtime.runner import RunnerError
+from tests.systems import NIGHT
 
 # The largest allowed deviation, relative to the largest magnitude of the reference. The runtime computes in float32
 # what a half-precision type rounds after every operator: errors of 11 bits, or 8 for bfloat16, add up over a model's
@@ -62,64 +64,6 @@ def test_shared_models(shared_model, version, runtimes, tmp_path):
     assert made == converted(data, path, rten_version=version)
 
 
-def test_files_of_the_other_converter(shared_model, runtimes, tmp_path, monkeypatch):
-    """A file of rten-convert is read and written again, and then computes exactly the same."""
-    converter = pytest.importorskip("rten_convert.converter")
-    theirs, ours = tmp_path / "theirs.rten", tmp_path / "ours.rten"
-    monkeypatch.setattr("sys.argv", ["rten-convert", "--no-infer-shapes", str(shared_model), str(theirs)])
-    try:
-        converter.main()
-    except converter.ConversionError:
-        assert "dyn23" in shared_model.stem  # it has an Attention operator that rten-convert does not know
-        return
-    model = CODEC.read(Literal(theirs.read_bytes()), theirs)
-    ours.write_bytes(to_bytes(CODEC.plan(model, ours, RtenOptions())))
-    assert model == CODEC.read(Literal(ours.read_bytes()), ours)
-    reference = np.load(shared_model.with_suffix(".npz"))
-    inputs = {key.removeprefix("in_"): reference[key] for key in reference.files if key.startswith("in_")}
-    for release, runtime in runtimes.items():
-        results = []
-        for path in (theirs, ours):
-            try:
-                results.append([output.tolist() for output in runtime.run(path, inputs)])
-            except RunnerError as error:  # for some models, it makes files that do not load
-                results.append(error.stage)
-        assert results[0] == results[1], release
-
-
-@pytest.mark.parametrize("optimize", [True, False])
-def test_subgraphs(make, runtime, tmp_path, optimize):
-    """Branches return captured values and constants directly, and a loop its condition; the runtime agrees."""
-    outer = make.graph(outputs=["x"])
-    inner = make.graph(
-        [make.node("If", ["c"], ["m"], then_branch=outer, else_branch=make.graph(outputs=["k"]))],
-        outputs=["m"],
-        constants=[make.tensor("k", [7.0])],
-    )
-    body = make.graph(
-        [make.node("Add", ["a", "x"], ["b"])],
-        [make.value("i", 7, []), make.value("go", 9, []), "a"],
-        [make.value("go", 9, []), "b", "a"],
-    )
-    nodes = [
-        make.node("If", ["c"], ["y"], then_branch=inner, else_branch=make.graph(outputs=["w"])),
-        make.node("Loop", ["n", "", "y"], ["z", "all"], body=body),
-    ]
-    graph = make.graph(
-        nodes,
-        [make.value("c", 9, []), make.value("x", 1, ["size"])],
-        ["y", "z", "all", "x", "w"],
-        [make.tensor("w", [5.0]), make.tensor("n", 3, "int64")],
-    )
-    path = tmp_path / "m.rten"
-    path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions())))
-    for condition, y in ((True, 2.0), (False, 5.0)):
-        inputs = {"c": np.array(condition), "x": np.array([2.0], np.float32)}
-        outputs = runtime.run(path, inputs, optimize=optimize)
-        wanted = [[y], [y + 6], [[y], [y + 2], [y + 4]], [2.0], [5.0]]
-        assert wanted == [output.tolist() for output in outputs]
-
-
 def test_constants_of_all_kinds(make, runtime, tmp_path):
     """Small and large, scalar and empty constants of every type are written correctly."""
     rng = np.random.default_rng(0)
@@ -150,52 +94,6 @@ def test_unknown_dimensions_are_independent(make, runtime, tmp_path):
     path.write_bytes(to_bytes(CODEC.plan(model, path, RtenOptions())))
     inputs = {"a": np.zeros((1, 2, 3), np.float32), "b": np.zeros((4, 4, 4), np.float32)}
     assert [[-3, -2, -1]] == [output.tolist() for output in runtime.run(path, inputs)]
-
-
-def test_names_do_not_collide(make, runtime, tmp_path):
-    """Operators with the names of inputs and captured values do not hide them."""
-    branch = make.graph([make.node("Abs", ["h"], ["t"])], outputs=["t"])
-    nodes = [
-        make.node("Neg", ["x"], ["h"]),
-        make.node("If", ["c"], ["y"], then_branch=branch, else_branch=branch),
-        make.node("Identity", ["y"], ["z"]),
-    ]
-    for node, name in zip(nodes, ("x", "h", "c"), strict=True):
-        node.name = name
-    graph = make.graph(nodes, ["x", make.value("c", 9, [])], ["z"])
-    path = tmp_path / "m.rten"
-    path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions())))
-    assert [4.0] == runtime.run(path, {"x": np.array([4.0], np.float32), "c": np.array(True)})[0].tolist()
-
-
-def test_outputs_of_subgraphs_do_not_collide(make, runtime, tmp_path):
-    """The outputs of a branch, and of a loop in it, are its own values, even if outer values have the same names."""
-    body = make.graph(
-        [make.node("Neg", ["x"], ["t"]), make.node("Add", ["t", "a"], ["u"])],
-        [make.value("i", 7, []), make.value("go", 9, []), "a"],
-        [make.value("go", 9, []), "u", "t"],
-    )
-    then = make.graph([make.node("Loop", ["n", "", "t"], ["u", "v"], body=body)], outputs=["u", "v"])
-    other = make.graph([make.node("Neg", ["x"], ["u"]), make.node("Neg", ["u"], ["t"])], outputs=["u", "t"])
-    nodes = [
-        make.node("Exp", ["x"], ["t"]),
-        make.node("Exp", ["x"], ["u"]),
-        make.node("Mul", ["t", "u"], ["s"]),
-        make.node("ReduceSum", ["s"], ["sum"]),
-        make.node("Greater", ["sum", "zero"], ["c"]),
-        make.node("Not", ["c"], ["d"]),
-        make.node("If", ["c"], ["y", "z"], then_branch=then, else_branch=other),
-        make.node("If", ["d"], ["w", "q"], then_branch=then, else_branch=other),
-    ]
-    constants = [make.tensor("n", 2, "int64"), make.tensor("zero", 0.0)]
-    graph = make.graph(nodes, [make.value("x", 1, [1])], ["y", "z", "w", "q", "t", "u"], constants)
-    path = tmp_path / "m.rten"
-    path.write_bytes(to_bytes(CODEC.plan(make.model(graph), path, RtenOptions())))
-    outputs = runtime.run(path, {"x": np.array([0.0], np.float32) + 2})
-    e = float(np.exp(np.float32(2)))
-    wanted = [[e - 4], [[-2.0], [-2.0]], [-2.0], [2.0], [e], [e]]
-    for got, expected in zip(outputs, wanted, strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
 REQUIRED = {
@@ -258,6 +156,7 @@ def test_rows_agree_with_the_loader(spec, stage, runtime):
 
 
 EXPECTED = Path(__file__).parent / "backend_outcomes.json"
+STEP = 1 if NIGHT else 3  # between the operator tests whose form is changed
 RANDOM = "test_bernoulli"  # few bits, which may equal those of the reference by chance
 
 
@@ -409,9 +308,9 @@ def sliced_cases():
 )
 def test_backend(cases, minimum, runtimes, tmp_path):
     """The operator tests of ONNX, and its old files, are right or refused; at least as many are right as before."""
-    outcomes = outcomes_of(cases(), runtimes, tmp_path / "m.rten")
+    outcomes = outcomes_of(islice(cases(), 0, None, STEP), runtimes, tmp_path / "m.rten")
     assert {} == unexpected(outcomes)
-    assert minimum <= min(len(of_release["right"]) for of_release in outcomes.values())
+    assert minimum // STEP <= min(len(of_release["right"]) for of_release in outcomes.values())
 
 
 @pytest.mark.parametrize("mode", ["native", "exact"])

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 import pytest
 
-import formats
 from tests.runtime.runner import DEFAULT_RELEASES, RELEASES, Runner, RunnerError, binary
 
 
@@ -36,72 +35,6 @@ def model(tmp_path: Path) -> Callable[[str], Path]:
 
 
 IDENTITY = "({0}[N] x) => ({0}[N] y) {{ y = Identity (x) }}"
-
-
-@pytest.mark.parametrize(
-    ("declared", "given", "computed"),
-    [
-        ("float", np.array([0, -0.0, 1.5, np.inf], "f4"), "f4"),
-        ("float", np.array([0, 1e-40, 1.5], "f8"), "f4"),
-        ("float", np.array([0, -1, 65504, 6e-8, 1 / 3, -np.inf], "f2"), "f4"),
-        ("int64", np.array([0, -1, 1 << 40, -(1 << 63)], "i8"), "i4"),
-        ("int64", np.array([0, 1 << 40], "u8"), "i4"),
-        ("int64", np.array([0, -1], "i2"), "i4"),
-        ("bool", np.array([True, False]), "i4"),
-        ("int8", np.array([-128, 127], "i1"), "i1"),
-        ("uint8", np.array([0, 255], "u1"), "u1"),
-        ("float", np.zeros((0,), "f4"), "f4"),
-    ],
-)
-def test_types(runner: Runner, model: Callable[[str], Path], declared: str, given: np.ndarray, computed: str) -> None:
-    """Values of a type that RTen lacks are widened, or clamped to 32 bits, and all others are passed unchanged."""
-    limits = np.iinfo("i4")
-    expected = (
-        np.clip(given, limits.min, limits.max) if given.dtype.kind in "iu" and computed == "i4" else given
-    ).astype(computed)
-    (y,) = runner.run(model(IDENTITY.format(declared)), {"x": given})
-    assert isinstance(y, np.ndarray)
-    assert (expected.dtype, expected.shape) == (y.dtype, y.shape)
-    assert expected.tobytes() == y.tobytes()
-
-
-def test_shapes(runner: Runner, model: Callable[[str], Path]) -> None:
-    """Scalars, matrices and transposed inputs keep their shape and their order."""
-    path = model("(float x, float[2, 3] m) => (float y, float[3, 2] t) { y = Neg (x)\n t = Transpose (m) }")
-    m = np.arange(6, dtype="f4").reshape(3, 2).T
-    y, t = runner.run(path, {"x": np.float32(2), "m": m})
-    np.testing.assert_array_equal(np.float32(-2), y)
-    np.testing.assert_array_equal(m.T, t)
-
-
-def test_sequences(runner: Runner, model: Callable[[str], Path]) -> None:
-    """A sequence is passed and returned as a list, even if it is empty."""
-    path = model("(seq(float[N]) s) => (seq(float[N]) y, int64 n) { y = Identity (s)\n n = SequenceLength (s) }")
-    for given in ([np.ones(2, "f4"), np.zeros(3, "f4")], []):
-        y, n = runner.run(path, {"s": given})
-        assert isinstance(y, list)
-        assert [x.tolist() for x in given] == [x.tolist() for x in y]
-        assert int(n) == len(given)
-
-
-def test_models_are_mapped(runner: Runner, model: Callable[[str], Path], tmp_path: Path) -> None:
-    """A model with weights in a file next to it, or a .rten file, gives the same when read and when mapped."""
-    path = model("(float[N, 64] x) => (float[N, 64] y) { y = MatMul (x, w) }")
-    proto = onnx.load(path)
-    weight = np.random.default_rng(0).random((64, 64), "f4")
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
-    onnx.save(proto, path, save_as_external_data=True, location="model.data", size_threshold=0)
-    assert weight.nbytes == (tmp_path / "model.data").stat().st_size
-    formats.convert(path, tmp_path / "model.rten")
-    x = np.random.default_rng(1).random((3, 64), "f4")
-    for file in (path, tmp_path / "model.rten"):
-        for mmap in (False, True):
-            np.testing.assert_allclose(x @ weight, runner.run(file, {"x": x}, mmap=mmap)[0], rtol=1e-5)
-    (tmp_path / "model.data").write_bytes(b"short")
-    for mmap in (False, True):
-        with pytest.raises(RunnerError, match="too short") as caught:
-            runner.run(path, {"x": x}, mmap=mmap)
-        assert caught.value.stage == "load"
 
 
 def test_releases(tmp_path: Path, model: Callable[[str], Path], runtimes: dict[str, Runner]) -> None:

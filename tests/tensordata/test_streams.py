@@ -238,31 +238,6 @@ def test_reports_leave_stdout_alone(digits: Path, tmp_path: Path, fails: bool) -
         assert "/dev/stdout" == json.loads(to_device.stderr)["destination"]
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["diff", "-", "-"], "only one of A and B can be -"),
-        (["convert", "-", "b.onnx", "out/", "--to", "rten"], "- stands for a single model"),
-        (["convert", "-", "out/", "--to", "rten"], "- stands for a single model"),
-        (["batch", "-", "--to", "rten", "--out", "out"], "- stands for a single model"),
-        (["inspect", "-", "b.onnx"], "- stands for a single model"),
-        (["convert", "-", "out.rten", "--manifest", "runs.jsonl"], "is a stream"),
-        (["convert", "-", "-"], "--to names the format"),
-    ],
-)
-def test_wrong_commands(arguments: list[str], words: str, digits: Path, tmp_path: Path) -> None:
-    """If `-` has no meaning in a command, one line says so, and nothing is written."""
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    done = run(*arguments, data=digits.read_bytes(), cwd=folder)
-    assert done.returncode
-    assert words in done.stderr.decode()
-    assert 1 == len(done.stderr.splitlines())
-    assert b"" == done.stdout
-    assert [] == os.listdir(folder)
-
-
 def test_a_file_called_minus(digits: Path, tmp_path: Path) -> None:
     """`./-` is a file."""
     done = run("convert", digits, "./-", "--to", "onnxz", "-q", cwd=tmp_path)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 
@@ -123,31 +122,6 @@ def test_formats_can_be_named(tiny_model: Path, tmp_path: Path) -> None:
     assert formats.load(tiny_model) == formats.load(tiny_model, format="onnx")
 
 
-def test_content_beats_the_extension(tiny_model: Path, tmp_path: Path) -> None:
-    """An archive named .onnx is read as an archive."""
-    liar = tmp_path / "liar.onnx"
-    formats.convert(tiny_model, liar, to_format="onnxz")
-    assert "tiny" == formats.load(liar).graph.name  # type: ignore[union-attr]
-    assert "onnxz" == formats.convert(liar, tmp_path / "a.onnx").source_format
-
-
-@pytest.mark.parametrize("name", ["safetensors", "", "ONNX"])
-def test_unknown_format_name_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
-    """An unknown format is refused with the names of the known ones."""
-    with pytest.raises(OptionError, match="onnx, onnxz, rten"):
-        formats.load(tiny_model, format=name)
-    with pytest.raises(OptionError, match="onnx, onnxz, rten"):
-        formats.convert(tiny_model, tmp_path / "a", to_format=name)
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a", ".onnx", "a.onnx.bak"])
-def test_unknown_extension_is_refused(tiny_model: Path, tmp_path: Path, name: str) -> None:
-    """A destination whose extension belongs to no format is refused, and nothing is written."""
-    with pytest.raises(formats.UnknownFormatError, match=r"\.onnx, \.onnxz, \.rten"):
-        formats.convert(tiny_model, tmp_path / name)
-    assert ["tiny.onnx"] == [*files(tmp_path)]
-
-
 @pytest.mark.parametrize(
     ("extension", "options", "message"),
     [
@@ -180,18 +154,6 @@ def test_engine_options_are_passed_on(tiny_model: Path, tmp_path: Path) -> None:
     assert seen
     assert seen[-1][0] == seen[-1][1]
     assert "overwrite" in {field.name for field in dataclasses.fields(EngineOptions)}
-
-
-def test_existing_files_stay_without_overwrite(tiny_model: Path, tmp_path: Path) -> None:
-    """A model and its data file are replaced only on request."""
-    (tmp_path / "a.rten").write_bytes(b"mine")
-    (tmp_path / "b.onnx.data").write_bytes(b"mine")
-    before = files(tmp_path)
-    with pytest.raises(FileExistsError):
-        formats.convert(tiny_model, tmp_path / "a.rten")
-    with pytest.raises(FileExistsError):
-        formats.convert(tiny_model, tmp_path / "b.onnx", external_data=True)
-    assert before == files(tmp_path)
 
 
 def test_a_file_can_be_converted_onto_itself(tiny_model: Path) -> None:
@@ -391,18 +353,6 @@ def test_missing_files_and_directories_are_os_errors(verb: Any, tmp_path: Path) 
         verb(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"hello, this is text\n", bytes(1000), b"\x7fELF" + bytes(60)])
-def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
-    """Empty files, text and other binaries are refused, even if they are named .onnx."""
-    path = tmp_path / "a.onnx"
-    path.write_bytes(content)
-    with pytest.raises(formats.FormatError) as caught:
-        formats.load(path)
-    assert path == caught.value.path
-    with pytest.raises(formats.FormatError):
-        formats.loads(content)
-
-
 def nested(depth: int) -> Model:
     """Return a model whose deepest message is nested in `depth` others."""
     message: Any = (Graph(name="g"), Node(op_type="N"), Attribute(name="a", type=2, i=1))[(depth - 1) % 3]
@@ -498,28 +448,6 @@ def test_a_model_is_freed_before_it_is_written(
     monkeypatch.setattr(convert, "check_and_execute", check_and_execute)
     formats.convert(tmp_path / f"given.{first}", tmp_path / f"made.{second}")
     assert [None] == left
-
-
-def test_shared_models_survive_the_archive(shared_model: Path, tmp_path: Path) -> None:
-    """A real exporter's model is the same for `onnx` after conversion to an archive and back."""
-    formats.convert(shared_model, tmp_path / "a.onnxz")
-    formats.convert(tmp_path / "a.onnxz", tmp_path / "b.onnx")
-    assert onnx.load(shared_model) == onnx.load(tmp_path / "b.onnx")
-
-
-def test_shared_models_survive_external_data(shared_model: Path, tmp_path: Path) -> None:
-    """A real exporter's model has the same weights after they were moved to external data and back."""
-    formats.convert(shared_model, tmp_path / "a.onnx", external_data=True, alignment=4096)
-    formats.convert(tmp_path / "a.onnx", tmp_path / "b.onnx", external_data=False)
-    before, after = onnx.load(shared_model), onnx.load(tmp_path / "b.onnx")
-    for old, new in zip(before.graph.initializer, after.graph.initializer, strict=True):
-        np.testing.assert_array_equal(onnx.numpy_helper.to_array(old), onnx.numpy_helper.to_array(new))
-    for proto in (before, after):
-        proto.graph.ClearField("initializer")
-        for node in proto.graph.node:
-            for attribute in node.attribute:
-                attribute.ClearField("t")
-    assert before == after
 
 
 @pytest.mark.sample(3)

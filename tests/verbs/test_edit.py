@@ -144,64 +144,6 @@ def test_a_dry_run_changes_nothing(folder: Path) -> None:
     assert not (folder / "new.onnx").exists()
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(
-    "line,code,message",
-    [
-        (
-            "edit tiny.onnx --rename x=a",
-            2,
-            "the destination is missing; only an archive (.onnxz) can be edited in place",
-        ),
-        ("edit tiny.onnx new.onnx --rename z=a", 1, "tiny.onnx: no value is called 'z'"),
-        ("edit tiny.onnx new.onnx --rename x", 2, "--rename is 'x', but must be OLD=NEW, such as input=images"),
-        ("edit tiny.onnx new.onnx --dim n=-1", 2, "--dim is 'n=-1', but must be NAME=SIZE, such as batch=1 for a dim"),
-        ("edit tiny.onnx new.onnx --dim m=1", 1, "tiny.onnx: no dim is called 'm'"),
-        ("edit tiny.onnx new.onnx --metadata key=", 1, "tiny.onnx: the metadata has no key 'key'"),
-        (
-            "edit tiny.onnx new.rten --metadata a=b",
-            2,
-            "--metadata has 'a', which RTen does not know; it knows onnx_hash",
-        ),
-        (
-            "edit tiny.onnx new.rten --metadata about.json",
-            2,
-            "KEY=VALUE, such as license=MIT; the option for the texts in a file is --metadata-file about.json",
-        ),
-        (
-            "edit tiny.onnx new.onnx --metadata MIT",
-            2,
-            "--metadata is 'MIT', but must be KEY=VALUE, such as license=MIT",
-        ),
-        ("edit tiny.onnxz --lenient --rename x=a", 2, "--lenient needs a destination"),
-        ("edit tiny.onnxz --to onnx --rename x=a", 2, "--to needs a destination"),
-        ("edit tiny.onnxz --backup --rename x=a", 2, "--backup"),
-        ("edit tiny.onnx tiny.onnxz --rename x=a", 1, "File exists"),
-        ("extract digits.onnx new.onnx", 2, "name what to extract: --inputs, --outputs or a --tensor"),
-        ("extract digits.onnx new.onnx --inputs ,", 2, "--inputs"),
-        ("extract digits.onnx new.onnx --outputs proba", 1, "no value is called 'proba'; did you mean probabilities"),
-        ("extract digits.onnx new.onnx --inputs conv2.output --outputs conv1.output", 1, "conv1.output needs image"),
-        ("extract digits.onnx new.onnx --tensor conv1.weight", 2, "--tensor is written to a .npy or .safetensors file"),
-        ("extract digits.onnx new.npy --tensor conv1.wieght", 1, "no weight is called 'conv1.wieght'; did you"),
-        ("extract digits.onnx new.npy --tensor conv1.weight --to onnx", 2, "--to is for models"),
-        ("extract digits.onnx new.npy --tensor conv1.weight --inputs image", 2, "--tensor is one weight"),
-        ("extract digits.onnx new.npy --inputs image", 1, "new.npy"),
-        ("extract digits.onnx digits.onnx --outputs probabilities", 1, "File exists"),
-        ("merge tiny.onnx tiny.onnx new.onnx --connect z=x", 1, "tiny.onnx: the first model has no output 'z'"),
-        ("merge tiny.onnx tiny.onnx new.onnx --connect y", 2, "--connect is 'y', but must be OUT=IN, an output of the"),
-        ("merge tiny.onnx missing.onnx new.onnx --connect y=x", 1, "missing.onnx: No such file"),
-        ("merge tiny.onnx new.onnx", 2, "DST is missing"),
-    ],
-)
-def test_mistakes(line: str, code: int, message: str, folder: Path, digits: Path) -> None:
-    """A mistake gets one line, the exit code says whose it is, and nothing is written."""
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    done = commands.run("formats", *line.split())
-    assert message in done.stderr
-    assert (code, 1) == (done.exit_code, len(done.stderr.splitlines()))
-    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_metadata(folder: Path) -> None:
     """A text is set or replaced, an empty one removes its key, and a value may have equals signs in it."""
     formats.edit("tiny.onnx", "new.onnx", metadata={"a": "b=c", "d": "e"})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections.abc
 import copy
-import operator
 import pickle
 import struct
 from collections.abc import Callable
@@ -65,21 +64,11 @@ def text_of_closed_enum(o: Any) -> Any:
     )  # fmt: skip
 
 
-def set_unknown_enum(o: Any) -> Any:
-    """An unknown number is refused."""
-    o.AttributeProto(type=99)
-
-
 def set_enum_by_name(o: Any) -> Any:
     """A name of an enum."""
     message = o.AttributeProto(type="INT")
     message.type = "FLOAT"
     return message.type
-
-
-def set_enum_by_wrong_name(o: Any) -> Any:
-    """A wrong name of an enum."""
-    o.AttributeProto().type = "WRONG"
 
 
 def closed_enum_in_text(o: Any) -> Any:
@@ -91,21 +80,6 @@ def invalid_utf8(o: Any) -> Any:
     """A text that is not UTF-8."""
     message = o.NodeProto.FromString(b"\x1a\x02\xff\xfe")
     return message.SerializeToString()
-
-
-def invalid_utf8_set(o: Any) -> Any:
-    """Bytes that are not UTF-8 are refused."""
-    o.NodeProto().name = b"\xff"
-
-
-def surrogates_set(o: Any) -> Any:
-    """A half of a pair is refused."""
-    o.NodeProto().name = "\ud800"
-
-
-def surrogates_appended(o: Any) -> Any:
-    """A half of a pair is refused in a list."""
-    o.NodeProto().input.append("\ud800")
 
 
 def failed_parse_clears(o: Any) -> Any:
@@ -124,27 +98,6 @@ def failed_merge(o: Any) -> Any:
         message.MergeFromString(b"\x0a\x01a\x12\x7f")
     except Exception:
         return message.name, list(message.input)
-
-
-def failed_parse(o: Any) -> Any:
-    """The error of a failed parse."""
-    o.NodeProto.FromString(b"\x0a\x7f")
-
-
-def parse_of_text(o: Any) -> Any:
-    """A text is not bytes."""
-    o.NodeProto().ParseFromString("abc")
-
-
-def parse_of_none(o: Any) -> Any:
-    """None is not bytes."""
-    o.NodeProto().ParseFromString(None)
-
-
-def parse_of_arrays(o: Any) -> Any:
-    """Buffers of bytes."""
-    data = b"\x1a\x01n"
-    return [o.NodeProto.FromString(kind(data)).name for kind in (bytes, bytearray, memoryview)]
 
 
 def options(o: Any) -> Any:
@@ -177,14 +130,6 @@ def types_of_the_file(o: Any) -> Any:
         file.package, file.name, file.serialized_pb, len(file.dependencies), list(file.services_by_name),
         found._concrete_class is o.NodeProto,
     )  # fmt: skip
-
-
-def fields_compared(o: Any) -> Any:
-    """What a field's descriptor says."""
-    names = "name full_name number index type cpp_type is_repeated is_required is_extension is_packed has_presence "
-    names += "has_default_value default_value json_name camelcase_name extension_scope TYPE_BOOL CPPTYPE_BOOL"
-    fields = [field for name in ("NodeProto", "TensorProto") for field in getattr(o, name).DESCRIPTOR.fields]
-    return [[getattr(field, name) for name in names.split()] for field in fields]
 
 
 def enums_compared(o: Any) -> Any:
@@ -239,70 +184,10 @@ def containers_in_place(o: Any) -> Any:
     return list(node.input)
 
 
-def containers_compared(o: Any) -> Any:
-    """Containers compared with others."""
-    node = o.NodeProto(input=["a"])
-    return node.input == ["a"], node.input == ("a",), node.input != ["b"], node.input == o.NodeProto(input=["a"]).input
-
-
-def containers_sliced(o: Any) -> Any:
-    """Slices of containers."""
-    tensor = o.TensorProto(dims=[1, 2, 3, 4])
-    del tensor.dims[1:3]
-    tensor.dims[0:1] = [7, 8]
-    return list(tensor.dims), tensor.dims[-1], type(tensor.dims[0:2]).__name__
-
-
 def set_message_item(o: Any) -> Any:
     """A message in a list cannot be assigned."""
     graph = o.GraphProto(node=[{}])
     graph.node[0] = o.NodeProto()
-
-
-def set_message(o: Any) -> Any:
-    """A message cannot be assigned."""
-    o.ModelProto().graph = o.GraphProto()
-
-
-def set_unknown_field(o: Any) -> Any:
-    """An unknown field cannot be assigned."""
-    o.ModelProto().wrong = 1
-
-
-def set_text_to_int(o: Any) -> Any:
-    """An int for a text."""
-    o.NodeProto().name = 3
-
-
-def set_int_to_text(o: Any) -> Any:
-    """A text for an int."""
-    o.ModelProto().ir_version = "3"
-
-
-def set_int_to_float(o: Any) -> Any:
-    """A float for an int."""
-    o.ModelProto().ir_version = 3.5
-
-
-def set_int_to_whole_float(o: Any) -> Any:
-    """A whole float for an int."""
-    o.ModelProto().ir_version = 3.0
-
-
-def set_int_to_bool(o: Any) -> Any:
-    """A bool for an int."""
-    o.ModelProto().ir_version = True
-    return "taken"
-
-
-def set_int_too_large(o: Any) -> Any:
-    """An int that is too large."""
-    o.ModelProto().ir_version = 1 << 63
-
-
-def set_int32_too_large(o: Any) -> Any:
-    """An int32 that is too large."""
-    o.TensorProto().data_type = 1 << 31
 
 
 def set_int_to_numpy(o: Any) -> Any:
@@ -316,153 +201,6 @@ def set_int_to_numpy_bool(o: Any) -> Any:
     """A bool of numpy."""
     o.ModelProto().ir_version = np.bool_(True)
     return "taken"
-
-
-def set_bytes_to_text(o: Any) -> Any:
-    """A text for bytes."""
-    o.AttributeProto().s = "text"
-
-
-def set_bytes_to_bytearray(o: Any) -> Any:
-    """A bytearray for bytes."""
-    o.AttributeProto().s = bytearray(b"a")
-    return "taken"
-
-
-def set_float_to_text(o: Any) -> Any:
-    """A text for a float."""
-    o.AttributeProto().f = "1"
-
-
-def set_float_too_large(o: Any) -> Any:
-    """A float that is too large becomes infinite."""
-    message = o.AttributeProto(f=1e300, floats=[1e300, -1e300])
-    return message.f, list(message.floats)
-
-
-def set_none(o: Any) -> Any:
-    """None for a field."""
-    o.NodeProto().name = None
-
-
-def wrong_in_constructor(o: Any) -> Any:
-    """A wrong field in a constructor."""
-    o.NodeProto(wrong=1)
-
-
-def wrong_type_in_constructor(o: Any) -> Any:
-    """A wrong type in a constructor."""
-    o.NodeProto(attribute=3)
-
-
-def append_wrong_message(o: Any) -> Any:
-    """A wrong message in a list."""
-    o.GraphProto().node.append(o.TensorProto())
-
-
-def copy_from_wrong(o: Any) -> Any:
-    """CopyFrom another class."""
-    o.NodeProto().CopyFrom(o.TensorProto())
-
-
-def merge_from_none(o: Any) -> Any:
-    """MergeFrom None."""
-    o.NodeProto().MergeFrom(None)
-
-
-def which_wrong_oneof(o: Any) -> Any:
-    """WhichOneof of a wrong name."""
-    o.TypeProto().WhichOneof("wrong")
-
-
-def oneof_switched(o: Any) -> Any:
-    """A member of a oneof clears the others."""
-    dim = o.TensorShapeProto.Dimension(dim_value=3)
-    dim.dim_param = "n"
-    kind = o.TypeProto()
-    kind.tensor_type.elem_type = 1
-    kind.sequence_type.SetInParent()
-    return dim.WhichOneof("value"), dim.dim_value, kind.WhichOneof("value"), kind.tensor_type.elem_type
-
-
-def equality(o: Any) -> Any:
-    """Equality of messages."""
-    nan = o.AttributeProto(f=NAN)
-    return (
-        o.NodeProto() == o.NodeProto(), o.NodeProto() == o.TensorProto(), o.NodeProto() == None, nan == nan,  # noqa: E711
-        o.AttributeProto(f=0.0) == o.AttributeProto(f=-0.0), o.AttributeProto(f=NAN) == o.AttributeProto(f=NAN),
-        o.NodeProto(name="") == o.NodeProto(), o.NodeProto() != 3,
-        o.TensorProto(float_data=[0.0]) == o.TensorProto(float_data=[-0.0]),
-    )  # fmt: skip
-
-
-def json_of_messages(o: Any) -> Any:
-    """JSON of protobuf."""
-    model = o.ModelProto(
-        ir_version=3, graph={"node": [{"op_type": "A", "attribute": [{"f": 0.5, "type": 1, "s": b"x"}]}]}
-    )
-    made = json_format.MessageToJson(model)
-    more = json_format.MessageToDict(model, preserving_proto_field_name=True)
-    return made, more, json_format.Parse(made, o.ModelProto()).SerializeToString()
-
-
-def text_of_protobuf(o: Any) -> Any:
-    """Text by protobuf, and back."""
-    model = o.ModelProto(
-        ir_version=3, graph={"node": [{"op_type": "A", "attribute": [{"f": 0.5, "type": 1, "s": b"x"}]}]}
-    )
-    text = text_format.MessageToString(model)
-    return text, text_format.MessageToString(model, as_one_line=True), text_format.Parse(text, o.ModelProto()) == model
-
-
-def deletion(o: Any) -> Any:
-    """A field cannot be deleted."""
-    message = o.NodeProto(name="a")
-    del message.name
-
-
-def calls(o: Any) -> Any:
-    """Methods that return nothing much."""
-    message = o.NodeProto(name="a")
-    return (
-        message.IsInitialized(), message.FindInitializationErrors(), message.ByteSize(), message.Clear(),
-        message.SerializePartialToString(), message.ParseFromString(b"\x1a\x01n"), message.MergeFromString(b""),
-        message.HasExtension if hasattr(message, "HasExtension") and False else None,
-    )  # fmt: skip
-
-
-def pickled_messages(o: Any) -> Any:
-    """Pickles and copies of messages."""
-    message = o.ModelProto(graph={"name": "g"})
-    return (
-        pickle.loads(pickle.dumps(message)) == message,
-        copy.copy(message) == message,
-        copy.deepcopy([message]) == [message],
-    )
-
-
-def parts_after_clear(o: Any) -> Any:
-    """Parts that were cleared stay usable."""
-    model = o.ModelProto(graph={"name": "g"})
-    graph = model.graph
-    model.ClearField("graph")
-    graph.name = "new"
-    return model.HasField("graph"), graph.name
-
-
-def field_set_by_number(o: Any) -> Any:
-    """ListFields gives descriptors in the order of numbers."""
-    model = o.ModelProto(ir_version=1, opset_import=[{}], producer_name="p", graph={})
-    return [(field.name, field.number) for field, _ in model.ListFields()]
-
-
-def sort_and_reverse(o: Any) -> Any:
-    """Sorting a container."""
-    tensor = o.TensorProto(dims=[3, 1, 2])
-    tensor.dims.sort(reverse=True)
-    node = o.GraphProto(node=[{"name": "b"}, {"name": "a"}])
-    node.node.sort(key=lambda each: each.name)
-    return list(tensor.dims), [each.name for each in node.node], tensor.dims.pop(), tensor.dims.remove(3)
 
 
 def pop_empty(o: Any) -> Any:
@@ -505,30 +243,18 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
         [repr(o.AttributeProto(floats=[v])) for v in FLOATS],
     ),
     "doubles_as_text": lambda o: [str(o.TensorProto(double_data=[value])) for value in FLOATS],
-    "invalid_utf8_read": lambda o: o.NodeProto.FromString(b"\x1a\x02\xff\xfe").name,
     "invalid_utf8_text": lambda o: str(o.NodeProto.FromString(b"\x1a\x02\xff\xfe")),
     "invalid_utf8_in_list": lambda o: list(o.NodeProto.FromString(b"\x0a\x02\xff\xfe").input),
     "is_message": lambda o: (isinstance(o.NodeProto(), Message), issubclass(o.NodeProto, Message)),
     "fields_in_order": lambda o: [
         [(f.name, f.index, f.number) for f in getattr(o, n).DESCRIPTOR.fields] for n in ("ModelProto", "TypeProto")
     ],
-    "enum_errors": lambda o: o.TensorProto.DataType.Name(999),
     "enum_in_annotation_on_the_right": lambda o: None | o.TensorProto.DataType,
-    "enum_attribute": lambda o: o.TensorProto.DataType.WRONG,
     "enum_of_float": lambda o: o.TensorProto.DataType.Name(1.0),
     "containers_copied_shallowly": lambda o: copy.copy(o.NodeProto(input=["a"]).input),
     "containers_pickled": lambda o: pickle.dumps(o.NodeProto(input=["a"]).input),
-    "containers_added": lambda o: operator.add(o.NodeProto(input=["a"]).input, ["b"]),
-    "containers_hashed": lambda o: hash(o.NodeProto().input),
-    "messages_hashed": lambda o: hash(o.NodeProto()),
     "containers_as_text": lambda o: (str(o.NodeProto(input=["a"]).input), repr(o.TensorProto(dims=[1, 2]).dims)),
-    "index_errors": lambda o: o.TensorProto(dims=[1]).dims[3],
-    "index_errors_of_messages": lambda o: o.GraphProto().node[0],
     "get_unknown_field": lambda o: o.ModelProto().wrong,
-    "has_unknown_field": lambda o: o.ModelProto().HasField("wrong"),
-    "has_repeated_field": lambda o: o.ModelProto().HasField("opset_import"),
-    "none_in_constructor": lambda o: o.NodeProto(name=None, input=None).SerializeToString(),
-    "text_in_constructor": lambda o: list(o.NodeProto(input="abc").input),
     "attributes_of_classes": lambda o: (
         (
             o.NodeProto.NAME_FIELD_NUMBER,
@@ -542,7 +268,6 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     ),
     "slice_step": lambda o: (lambda m: [n.name for n in m.graph.node[::2]])(small_model(o)),
     "slice_neg": lambda o: [n.name for n in small_model(o).graph.node[-2:]],
-    "slice_back": lambda o: [n.name for n in small_model(o).graph.node[::-1]],
     "index_err": lambda o: small_model(o).graph.node[9],
     "index_type": lambda o: small_model(o).graph.node["a"],
     "index_bool": lambda o: small_model(o).graph.node[True].name,
@@ -561,13 +286,10 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     "pop_scalar": lambda o: (lambda n: (n.input.pop(), list(n.input)))(small_model(o).graph.node[0]),
     "pop_index": lambda o: (lambda m: (m.graph.node.pop(1).name, len(m.graph.node)))(small_model(o)),
     "pop_far": lambda o: small_model(o).graph.node.pop(10),
+    "remove_scalar": lambda o: (lambda n: (n.input.remove("b"), list(n.input)))(o.NodeProto(input=list("abcb"))),
+    "reverse_scalars": lambda o: (lambda n: (n.input.reverse(), list(n.input)))(o.NodeProto(input=list("abc"))),
     "remove_missing": lambda o: small_model(o).graph.node[0].input.remove("zz"),
     "remove_msg_missing": lambda o: small_model(o).graph.node.remove(o.NodeProto(name="no")),
-    "insert_neg": lambda o: (lambda n: (n.input.insert(-1, "q"), list(n.input)))(small_model(o).graph.node[0]),
-    "insert_far": lambda o: (lambda n: (n.input.insert(99, "q"), list(n.input)))(small_model(o).graph.node[0]),
-    "append_none": lambda o: small_model(o).graph.node[0].input.append(None),
-    "append_bytes": lambda o: (lambda n: (n.input.append(b"q"), list(n.input)))(small_model(o).graph.node[0]),
-    "append_badbytes": lambda o: small_model(o).graph.node[0].input.append(b"\xff"),
     "extend_str": lambda o: (lambda n: (n.input.extend("pq"), list(n.input)))(small_model(o).graph.node[0]),
     "extend_gen": lambda o: (lambda n: (n.input.extend(c for c in "pq"), list(n.input)))(small_model(o).graph.node[0]),
     "extend_none": lambda o: small_model(o).graph.node[0].input.extend(None),
@@ -581,26 +303,9 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     ),
     "int_float": lambda o: o.TensorProto(dims=[1.0]),
     "int_float_frac": lambda o: o.TensorProto(dims=[1.5]),
-    "int_np": lambda o: list(o.TensorProto(dims=[np.int32(3)]).dims),
-    "int_big": lambda o: o.TensorProto(dims=[1 << 63]),
-    "int_neg": lambda o: list(o.TensorProto(dims=[-(1 << 63)]).dims),
-    "int32_big": lambda o: o.TensorProto(int32_data=[1 << 31]),
-    "uint_neg": lambda o: o.TensorProto(uint64_data=[-1]),
-    "float_int": lambda o: list(o.TensorProto(float_data=[1]).float_data),
-    "float_str": lambda o: o.TensorProto(float_data=["a"]),
-    "float_big": lambda o: list(o.TensorProto(float_data=[1e300]).float_data),
-    "float_np": lambda o: list(o.TensorProto(float_data=np.arange(3, dtype="float32")).float_data),
-    "float_round": lambda o: o.AttributeProto(f=0.1).f,
-    "bytes_str": lambda o: o.AttributeProto(s="abc"),
-    "bytes_ba": lambda o: o.AttributeProto(s=bytearray(b"abc")).s,
     "bytes_mv": lambda o: o.AttributeProto(s=memoryview(b"abc")).s,
-    "str_int": lambda o: o.NodeProto(name=3),
-    "enum_name": lambda o: o.AttributeProto(type="FLOAT").type,
-    "enum_wrong": lambda o: o.AttributeProto(type="NOPE"),
-    "enum_big": lambda o: o.AttributeProto(type=999),
     "enum_bool": lambda o: o.AttributeProto(type=True).type,
     "datatype_is_int": lambda o: o.TensorProto(data_type=999).data_type,
-    "has_default": lambda o: o.NodeProto(name="").HasField("name"),
     "has_sub": lambda o: (lambda m: (m.graph, m.HasField("graph"))[1])(o.ModelProto()),
     "has_sub_set": lambda o: (lambda m: (m.graph.SetInParent(), m.HasField("graph"))[1])(o.ModelProto()),
     "has_sub_by_clear": lambda o: (lambda m: (m.graph.ClearField("name"), m.HasField("graph"))[1])(o.ModelProto()),
@@ -634,11 +339,6 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
             t.HasField("tensor_type"),
         )
     )(o.TypeProto()),
-    "oneof_ctor": lambda o: o.TensorShapeProto.Dimension(dim_value=1, dim_param="a").WhichOneof("value"),
-    "eq_diff_class": lambda o: o.NodeProto() == o.GraphProto(),
-    "eq_none": lambda o: (o.NodeProto().__eq__(None), o.NodeProto() != 3),
-    "eq_presence": lambda o: o.NodeProto(name="") == o.NodeProto(),
-    "eq_nan": lambda o: o.AttributeProto(f=float("nan")) == o.AttributeProto(f=float("nan")),
     "eq_list": lambda o: (
         small_model(o).graph.node == small_model(o).graph.node,
         small_model(o).graph.node[0].input == ["x0"],
@@ -646,12 +346,10 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     ),
     "lt": lambda o: o.NodeProto() < o.NodeProto(),
     "list_lt": lambda o: small_model(o).graph.node[0].input < ["z"],
-    "add_lists": lambda o: small_model(o).graph.node[0].input.__add__(["a"]),
     "radd": lambda o: ["a"].__add__(small_model(o).graph.node[0].input),
     "mul": lambda o: small_model(o).graph.node[0].input * 2,
     "in_msgs": lambda o: (lambda m: (m.graph.node[0] in m.graph.node, "x0" in m.graph.node[0].input))(small_model(o)),
     "copy_method": lambda o: small_model(o).graph.node[0].input.copy(),
-    "copy_copy_list": lambda o: copy.copy(small_model(o).graph.node[0].input),
     "deepcopy_list": lambda o: (lambda c: (type(c).__name__ != "x", list(c)))(
         copy.deepcopy(small_model(o).graph.node[0].input)
     ),
@@ -659,9 +357,7 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
         small_model(o)
     ),
     "deepcopy_memo": lambda o: (lambda m: (lambda p: p[0] is p[1])(copy.deepcopy([m, m])))(small_model(o)),
-    "pickle": lambda o: pickle.loads(pickle.dumps(small_model(o))) == small_model(o),
     "str_node": lambda o: str(small_model(o)),
-    "str_list": lambda o: str(small_model(o).graph.node[0].input),
     "repr_list": lambda o: repr(small_model(o).graph.node),
     "str_empty": lambda o: (str(o.NodeProto()), repr(o.NodeProto())),
     "format": lambda o: f"{small_model(o).graph.node[0]}",
@@ -671,7 +367,6 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     "iter_msg": lambda o: list(o.NodeProto()),
     "dict_of": lambda o: vars(o.NodeProto()),
     "setattr_new": lambda o: setattr(o.NodeProto(), "zz", 1),
-    "setattr_class": lambda o: o.NodeProto.NAME_FIELD_NUMBER,
     "reversed": lambda o: [n.name for n in reversed(small_model(o).graph.node)],
     "sorted": lambda o: [n.name for n in sorted(small_model(o).graph.node, key=lambda n: n.name, reverse=True)],
     "sort_key": lambda o: (
@@ -681,8 +376,6 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     "sort_cmp": lambda o: (lambda n: (n.input.extend("ca"), n.input.sort(), list(n.input)))(
         small_model(o).graph.node[0]
     ),
-    "merge_self": lambda o: (lambda m: (m.MergeFrom(m), len(m.graph.node)))(small_model(o)),
-    "copyfrom_self": lambda o: (lambda m: (m.CopyFrom(m), len(m.graph.node)))(small_model(o)),
     "copyfrom_part": lambda o: (lambda m: (m.graph.node[0].CopyFrom(m.graph.node[1]), m.graph.node[0].name))(
         small_model(o)
     ),
@@ -713,10 +406,7 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     ),
     "add_wrong": lambda o: small_model(o).graph.node.add(zzz=1),
     "add_pos": lambda o: small_model(o).graph.node.add("a"),
-    "ctor_dict": lambda o: o.ModelProto(graph={"name": "q", "node": [{"op_type": "A"}]}),
-    "ctor_none": lambda o: o.NodeProto(name=None, input=None),
     "ctor_msg_none": lambda o: o.ModelProto(graph=None).HasField("graph"),
-    "ctor_wrong": lambda o: o.ModelProto(graph=o.NodeProto()),
     "ctor_list_in_sub": lambda o: o.ModelProto(graph=[1]),
     "iter_while_changing": lambda o: (
         lambda m: [(m.graph.node.remove(n) if n.name == "n1" else None, n.name)[1] for n in m.graph.node]
@@ -725,7 +415,6 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
         lambda n: [(n.input.append("z") if len(n.input) < 4 else None, x)[1] for x in n.input]
     )(small_model(o).graph.node[0]),
     "parse_empty": lambda o: o.ModelProto.FromString(b"") == o.ModelProto(),
-    "parse_str": lambda o: o.ModelProto.FromString("a"),
     "parse_trailing": lambda o: o.NodeProto.FromString(b"\x1a\x01a\x00"),
     "parse_unknown": lambda o: o.NodeProto.FromString(b"\x1a\x01a\xf8\x7f\x05").SerializeToString(),
     "parse_dup": lambda o: o.NodeProto.FromString(b"\x1a\x01a\x1a\x01b").name,
@@ -745,21 +434,8 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     "parse_group_ok": lambda o: o.NodeProto.FromString(b"\xfb\x7f\xfc\x7f").SerializeToString(),
     "parse_bad_utf8": lambda o: o.NodeProto.FromString(b"\x1a\x01\xff").name,
     "merge_return": lambda o: (o.NodeProto().MergeFromString(b"\x1a\x01a"), o.NodeProto().ParseFromString(b"")),
-    "ser_det": lambda o: small_model(o).SerializeToString(deterministic=True) == small_model(o).SerializeToString(),
-    "ser_partial": lambda o: small_model(o).SerializePartialToString() == small_model(o).SerializeToString(),
     "ser_pos": lambda o: small_model(o).SerializeToString(True),
-    "bytesize": lambda o: small_model(o).ByteSize(),
-    "listfields": lambda o: [(f.name, f.number) for f, _ in small_model(o).graph.ListFields()],
-    "fields_by_number": lambda o: o.NodeProto.DESCRIPTOR.fields_by_number[3].name,
-    "enum_items": lambda o: o.TensorProto.DataType.items()[:3],
-    "enum_value": lambda o: o.TensorProto.DataType.Value("FLOAT"),
     "enum_name_np": lambda o: o.TensorProto.DataType.Name(np.int64(1)),
-    "nested_class": lambda o: (
-        o.TensorProto.Segment.__name__,
-        o.TypeProto.Tensor.__qualname__,
-        o.TypeProto.Tensor.DESCRIPTOR.full_name,
-    ),
-    "class_name": lambda o: (o.NodeProto.__name__, o.NodeProto.DESCRIPTOR.name),
     "json": lambda o: json_format.MessageToJson(small_model(o)),
     "json_parse": lambda o: json_format.Parse('{"irVersion":"3","graph":{"name":"a"}}', o.ModelProto()).graph.name,
     "json_unknown": lambda o: json_format.Parse('{"zz":1}', o.ModelProto()),
@@ -775,13 +451,8 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     "text_parse": lambda o: (
         text_format.Parse('graph { name: "a" node { op_type: "B" } }', o.ModelProto()).graph.node[0].op_type
     ),
-    "which_bad": lambda o: o.TypeProto().WhichOneof(3),
-    "has_repeated": lambda o: o.NodeProto().HasField("input"),
     "has_unknown": lambda o: o.NodeProto().HasField("zz"),
-    "clear_unknown": lambda o: o.NodeProto().ClearField("zz"),
     "clear_ret": lambda o: (o.NodeProto(name="a").Clear(), small_model(o).ClearField("graph")),
-    "init": lambda o: (o.NodeProto().IsInitialized(), o.NodeProto().FindInitializationErrors()),
-    "hash": lambda o: hash(o.NodeProto()),
     "isinstance_seq": lambda o: (
         lambda c: [
             isinstance(c, k)
@@ -794,27 +465,14 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
             )
         ]
     )(o.NodeProto().input),
-    "np_array": lambda o: np.array(o.TensorProto(dims=[1, 2]).dims).tolist(),
-    "np_asarray_float": lambda o: str(np.asarray(o.TensorProto(float_data=[1.5]).float_data).dtype),
     "tuple": lambda o: tuple(o.TensorProto(dims=[1, 2]).dims),
     "star": lambda o: [*o.TensorProto(dims=[1, 2]).dims],
     "sum": lambda o: sum(o.TensorProto(dims=[1, 2]).dims),
-    "ints_set": lambda o: (lambda t: (t.dims.__setitem__(0, 9), list(t.dims)))(o.TensorProto(dims=[1, 2])),
-    "floats_set": lambda o: (lambda t: (t.float_data.__setitem__(0, 9), list(t.float_data)))(
-        o.TensorProto(float_data=[1, 2])
-    ),
-    "floats_del": lambda o: (lambda t: (t.float_data.__delitem__(0), list(t.float_data)))(
-        o.TensorProto(float_data=[1, 2])
-    ),
-    "assign_rep": lambda o: setattr(o.TensorProto(), "dims", [1]),
-    "assign_msg": lambda o: setattr(o.ModelProto(), "graph", o.GraphProto()),
     "imul": lambda o: o.TensorProto(dims=[1]).dims.__imul__(2),
     "unknown_enum_kept": lambda o: (lambda a: (a.type, a.HasField("type"), a.SerializeToString()))(
         o.AttributeProto.FromString(b"\xa0\x01\xe7\x07")
     ),
     "ext": lambda o: o.NodeProto().Extensions,
-    "ctor_kw_bytes_name": lambda o: o.NodeProto(name=b"ab").name,
-    "surrogate": lambda o: o.NodeProto(name="\ud800"),
     "deep_unset_chain": lambda o: (lambda m: (m.graph.node, m.graph.input, m.SerializeToString()))(o.ModelProto())[2],
     "attach_deep": lambda o: (
         lambda v: (setattr(v.type.tensor_type, "elem_type", 1), v.HasField("type"), v.type.HasField("tensor_type"))

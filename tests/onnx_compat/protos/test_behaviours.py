@@ -25,8 +25,7 @@ ON_PURPOSE = {
     "pop_far": "`pop` with an index behind the end is an error, where protobuf removes the last",
     "failed_merge": "a failed merge changes nothing, where protobuf keeps what came before the damage",
     "failed_parse_clears": "a failed parse leaves an empty message, where protobuf keeps what came before the damage",
-    "fields_compared": "descriptors list fields by number, where protobuf has the order of the file",
-    "fields_in_order": "the same",
+    "fields_in_order": "descriptors list fields by number, where protobuf has the order of the file",
     "isinstance_seq": "containers are lists, so that Python reads them fast, where protobuf's are sequences",
     "radd": "the same: a list can be extended by a container with `+`",
     "unknown_fields_seen": "native code of protobuf reads only its own messages; `install()` and ours read both",
@@ -56,12 +55,6 @@ def test_same_as_protobuf(name: str) -> None:
     if isinstance(expected, set) and isinstance(found, set):
         found &= expected
     assert (expected != found) == (name in ON_PURPOSE), (expected, found)
-
-
-def test_behaviours_are_many() -> None:
-    """There are many behaviours, and few that differ."""
-    assert len(FUNCTIONS) > 250
-    assert len(ON_PURPOSE) <= 10
 
 
 def test_unknown_fields_after_install() -> None:

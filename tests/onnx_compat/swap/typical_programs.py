@@ -59,50 +59,6 @@ def loads_from_open_files_and_strings(folder: Path) -> Any:
     return out.getvalue(), onnx.load(io.BytesIO(data)), onnx.load_model_from_string(data)
 
 
-def removes_identities(folder: Path) -> Any:
-    model = small_model()
-    graph = model.graph
-    for node in [each for each in graph.node if each.op_type == "Identity"]:
-        for other in graph.node:
-            for place, name in enumerate(other.input):
-                if name == node.output[0]:
-                    other.input[place] = node.input[0]
-        graph.node.remove(node)
-    return model
-
-
-def replaces_the_nodes(folder: Path) -> Any:
-    model = small_model()
-    kept = [node for node in model.graph.node if node.op_type != "Relu"]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    kept = list(reversed(model.graph.node))
-    model.graph.ClearField("node")
-    model.graph.node.extend(kept)
-    return model
-
-
-def makes_the_batch_dynamic(folder: Path) -> Any:
-    model = small_model()
-    for value in [*model.graph.input, *model.graph.output]:
-        dim = value.type.tensor_type.shape.dim[0]
-        dim.dim_value = 4
-        assert not dim.HasField("dim_param")
-        dim.dim_param = "N"
-    return model, [dim.WhichOneof("value") for dim in model.graph.input[0].type.tensor_type.shape.dim]
-
-
-def renames_values(folder: Path) -> Any:
-    model = small_model()
-    for node in model.graph.node:
-        node.name = "renamed_" + node.name
-        new = ["p_" + name for name in node.output]
-        del node.output[:]
-        node.output.extend(new)
-        node.input[:] = ["p_" + name if name in ("c", "r", "i") else name for name in node.input]
-    return model
-
-
 def infers_shapes(folder: Path) -> Any:
     from onnx import shape_inference
 
@@ -214,30 +170,6 @@ def round_trips_arrays(folder: Path) -> Any:
     return [numpy_helper.to_array(numpy_helper.from_array(array, "t")) for array in arrays]
 
 
-def changes_weights(folder: Path) -> Any:
-    import numpy as np
-    from onnx import numpy_helper
-
-    model = small_model()
-    for tensor in model.graph.initializer:
-        array = numpy_helper.to_array(tensor).astype(np.float16)
-        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    return model
-
-
-def moves_weights_to_constants(folder: Path) -> Any:
-    import onnx
-    from onnx import helper
-
-    model = small_model()
-    nodes = [helper.make_node("Constant", [], [each.name], value=each) for each in model.graph.initializer]
-    del model.graph.initializer[:]
-    for node in nodes:
-        model.graph.node.insert(0, node)
-    onnx.checker.check_model(model)
-    return model
-
-
 def lists_attributes(folder: Path) -> Any:
     from onnx import AttributeProto, helper
 
@@ -247,42 +179,6 @@ def lists_attributes(folder: Path) -> Any:
             kind = AttributeProto.AttributeType.Name(attribute.type)
             found.append((node.op_type, attribute.name, kind, helper.get_attribute_value(attribute)))
     return found
-
-
-def changes_attributes(folder: Path) -> Any:
-    from onnx import helper
-
-    model = small_model()
-    conv = model.graph.node[0]
-    kept = [each for each in conv.attribute if each.name != "pads"]
-    del conv.attribute[:]
-    conv.attribute.extend([*kept, helper.make_attribute("auto_pad", "SAME_UPPER")])
-    conv.attribute[0].ints[0] = 3
-    return model
-
-
-def walks_subgraphs(folder: Path) -> Any:
-    from onnx import AttributeProto, parser
-
-    model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["": 17]>
-        g (bool c, float[2] x) => (float[2] y) {
-            y = If (c) <then_branch = t () => (float[2] a) {a = Neg(x)},
-                        else_branch = e () => (float[2] b) {b = Abs(x)}>
-        }"""
-    )
-
-    def names(graph: Any) -> Any:
-        for node in graph.node:
-            yield node.op_type
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
-                    yield from names(attribute.g)
-                elif attribute.type == AttributeProto.GRAPHS:
-                    for inner in attribute.graphs:
-                        yield from names(inner)
-
-    return list(names(model.graph))
 
 
 def sets_metadata(folder: Path) -> Any:
@@ -382,13 +278,6 @@ def copies_and_compares(folder: Path) -> Any:
     return model == two, model == one, model.graph.name, one.graph.name, hasattr(model, "__hash__")
 
 
-def pickles(folder: Path) -> Any:
-    import pickle
-
-    model = small_model()
-    return pickle.loads(pickle.dumps(model)), pickle.loads(pickle.dumps(model.graph.node[0]))
-
-
 def makes_every_kind_of_type(folder: Path) -> Any:
     from onnx import TensorProto, helper
 
@@ -396,16 +285,6 @@ def makes_every_kind_of_type(folder: Path) -> Any:
     kinds = [tensor, helper.make_sequence_type_proto(tensor), helper.make_optional_type_proto(tensor)]
     kinds.append(helper.make_map_type_proto(TensorProto.INT64, tensor))
     return [(kind, kind.WhichOneof("value")) for kind in kinds]
-
-
-def counts_parameters(folder: Path) -> Any:
-    import math
-
-    import onnx
-
-    model = small_model()
-    sizes = {onnx.TensorProto.FLOAT: 4}
-    return sum(math.prod(each.dims) * sizes[each.data_type] for each in model.graph.initializer), model.ByteSize()
 
 
 def reads_all_fields(folder: Path) -> Any:

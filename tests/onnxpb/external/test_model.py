@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.cli.report_lines import summary
-from formats.errors import ExternalDataError, OptionError, TensorDataError
+from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import walk
 from formats.ir.model import Model
 from formats.onnxpb.codecs import CODEC
@@ -83,29 +83,6 @@ def test_weights_move_out_and_back(inline: Path, tmp_path: Path, alignment: int)
     assert not (tmp_path / "back.onnx.data").exists()
 
 
-def test_onnx_reads_what_is_written(inline: Path, tmp_path: Path) -> None:
-    """The initialisers that `onnx` loads from the data file are those of the inline model."""
-    out = tmp_path / "out.onnx"
-    write(read(inline), out, external_data="weights.data")
-    ours = {t.name: numpy_helper.to_array(t).tolist() for t in onnx.load(out).graph.initializer}
-    assert {t.name: numpy_helper.to_array(t).tolist() for t in onnx.load(inline).graph.initializer} == ours
-
-
-def test_writing_does_not_change_the_model(inline: Path, tmp_path: Path) -> None:
-    """The model in memory is unchanged after weights were written elsewhere."""
-    model = read(inline)
-    write(model, tmp_path / "out.onnx", external_data=True)
-    assert read(inline) == model
-
-
-def test_external_data_is_read(external: Path) -> None:
-    """Tensors that `onnx` wrote to another file are found without loading them into memory."""
-    graph = read(external).graph
-    assert graph is not None
-    assert [1000, 500, 3] == [tensor.numpy().size for tensor in graph.initializer]
-    assert onnx.numpy_helper.to_array(weight("b", 500, 2)).tolist() == graph.initializer[1].numpy().tolist()
-
-
 def test_storage_is_kept(external: Path, tmp_path: Path) -> None:
     """Without an option, external tensors stay external, inline ones inline, and the external data are copied, too."""
     out = tmp_path / "copy.onnx"
@@ -115,16 +92,6 @@ def test_storage_is_kept(external: Path, tmp_path: Path) -> None:
     assert {"copy.onnx.data"} == {
         e.value for t in proto.graph.initializer for e in t.external_data if e.key == "location"
     }
-    assert arrays(external) == arrays(out)
-
-
-def test_saving_again_replaces_the_data_file(external: Path, tmp_path: Path) -> None:
-    """A second save to the same path has the size of the first: nothing is appended."""
-    out = tmp_path / "copy.onnx"
-    write(read(external), out)
-    first = (tmp_path / "copy.onnx.data").stat().st_size
-    write(read(out), out)
-    assert first == (tmp_path / "copy.onnx.data").stat().st_size
     assert arrays(external) == arrays(out)
 
 
@@ -188,27 +155,6 @@ def test_layouts_found_in_the_wild(tmp_path: Path, names: list[str], missing: tu
         assert [[float(number)] * 100 for number in range(3)] == ours
     write(read(path), tmp_path / "out.onnx")
     assert list(arrays(path).values()) == list(arrays(tmp_path / "out.onnx").values())
-
-
-def test_missing_data_file(tmp_path: Path) -> None:
-    """The error names a missing data file."""
-    with pytest.raises(ExternalDataError, match=r"gone\.data.*does not exist"):
-        read(model_with_references(tmp_path / "m.onnx", {"location": "gone.data"}))
-
-
-def test_subfolders_are_allowed(tmp_path: Path) -> None:
-    """A location may be in a subfolder."""
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "w.data").write_bytes(bytes(400))
-    assert 1 == len(arrays(model_with_references(tmp_path / "m.onnx", {"location": "sub/w.data"})))
-
-
-@pytest.mark.parametrize("name", ["sub/w.data", "", "out.onnx"])
-def test_data_file_names_that_are_refused(inline: Path, tmp_path: Path, name: str) -> None:
-    """The data file is written next to the model and nowhere else."""
-    with pytest.raises((OptionError, ExternalDataError)):
-        write(read(inline), tmp_path / "out.onnx", external_data=name)
-    assert not (tmp_path / "out.onnx").exists()
 
 
 def test_model_from_memory_has_no_external_data(external: Path) -> None:
@@ -350,14 +296,6 @@ def test_data_split_by_size(inline: Path, tmp_path: Path) -> None:
     assert sorted(size for size in files.values() if size > 4500) == [4800]  # one tensor is larger than the limit
     assert arrays(inline) == arrays(out)
     assert onnx.load(out).graph.initializer[0].raw_data == onnx.load(inline).graph.initializer[0].raw_data
-
-
-def test_data_that_fit_one_file_are_not_split(inline: Path, tmp_path: Path) -> None:
-    """If the data fit the limit, the data file has the usual name."""
-    out = tmp_path / "out" / "m.onnx"
-    out.parent.mkdir()
-    write(read(inline), out, external_data=True, max_external_file_size=1 << 30)
-    assert ["m.onnx.data"] == list(data_files(out))
 
 
 def test_a_file_for_each_tensor(tmp_path: Path) -> None:

@@ -187,19 +187,6 @@ def test_an_empty_list_is_absent() -> None:
     assert ir.Tensor() == protojson.parse_json('{"floatData": [], "dims": []}', ir.Tensor)
 
 
-def nested(depth: int) -> str:
-    """Return a type within `depth` sequences."""
-    return '{"sequence_type": {"elem_type": ' * depth + "{}" + "}}" * depth
-
-
-def test_nesting_is_limited() -> None:
-    """Messages nested 100 deep are parsed; deeper ones are refused and do not overflow the stack."""
-    protojson.parse_json(nested(50), ir.Type)
-    for content in (nested(51), nested(100_000), "[" * 1_000_000, '{"a":' * 1_000_000):
-        with pytest.raises(LimitError, match="nested"):
-            protojson.parse_json(content, ir.Type)
-
-
 def test_number_of_brackets_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small text cannot contain an unlimited number of lists that are not messages."""
     monkeypatch.setattr(protojson, "MAX_BRACKETS", 1000)

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats.codecs.contract import Match
-from formats.errors import DecodeError, LimitError
+from formats.errors import DecodeError
 from formats.ir import model as ir
 from formats.onnxpb.codecs import TEXT_CODEC
 from formats.onnxpb.text import textproto
-from formats.onnxpb.wire.decoder import decode
 from formats.tensordata.sources.source import Literal
 from tests.onnxpb.protos import encoded
 
@@ -185,21 +184,6 @@ def test_errors_say_where() -> None:
         )
     assert "graph.node[1].attribute[0].ints[2]" == caught.value.where
     assert "(line 4, column 39)" in caught.value.message
-
-
-def nested(depth: int) -> str:
-    """Return a type within `depth` sequences."""
-    return "sequence_type { elem_type { " * depth + "} } " * depth
-
-
-def test_nesting_is_limited() -> None:
-    """Messages nested 100 deep are parsed; deeper ones are refused and do not overflow the stack."""
-    assert textproto.parse_text(nested(50), ir.Type) == decode(
-        Literal(encoded(textproto.parse_text(nested(50), ir.Type))), ir.Type
-    )
-    for depth in (51, 100_000):
-        with pytest.raises(LimitError, match="nested"):
-            textproto.parse_text(nested(depth), ir.Type)
 
 
 @settings(max_examples=300)

@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 from formats.errors import DecodeError, EncodeError, LimitError, TruncatedError
 from formats.ir import model as ir
 from formats.ir import walk
-from formats.ir.copies import copied
-from formats.ir.storage import external_places
 from formats.onnxpb.wire import decoder, encoder
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encode
@@ -422,52 +420,6 @@ def test_a_list_that_is_replaced() -> None:
     assert onnx.GraphProto(name="g", node=[onnx.NodeProto(op_type="Relu")]).SerializeToString() == encoded(graph)
 
 
-def test_nodes_that_are_alike_are_not_one() -> None:
-    """Changing a node, an attribute or a list in it changes no other node."""
-    graph = decode(Literal(bulky_graph().SerializeToString()), ir.Graph)
-    first, second, *_ = graph.node
-    first.attribute[0].ints.append(7)
-    first.attribute[1].i = 7
-    first.attribute.append(ir.Attribute())
-    first.input.append("more")
-    expected = bulky_graph().node[1].SerializeToString()
-    assert [expected, bulky_graph().node[2].SerializeToString()] == [encoded(second), encoded(graph.node[2])]
-
-
-def external_tensor() -> onnx.TensorProto:
-    """Return a tensor with external data and with metadata."""
-    entries = [{"key": "location", "value": "w.bin"}, {"key": "offset", "value": "4096"}]
-    metadata = [{"key": "k", "value": "v"}]
-    return onnx.TensorProto(name="w", data_location=1, external_data=entries, metadata_props=metadata)
-
-
-def test_external_data_are_copied_and_changed() -> None:
-    """Entries of external data are written as they were, or as changed; copies have the same."""
-    proto = external_tensor()
-    tensor = decode(Literal(proto.SerializeToString()), ir.Tensor)
-    assert external_places(tensor) == {"location": "w.bin", "offset": "4096"}
-    assert external_places(copied(tensor)) == external_places(tensor)
-    assert proto.SerializeToString() == encoded(tensor)
-    for other in (copied(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
-        assert other == tensor
-        assert str(other) == str(tensor)
-    again = decode(Literal(proto.SerializeToString()), ir.Tensor)
-    again.external_data[0].value = "v.bin"
-    assert external_places(again) == {"location": "v.bin", "offset": "4096"}
-    assert again != tensor
-    proto.external_data[0].value = "v.bin"
-    assert proto.SerializeToString() == encoded(again)
-
-
-def test_removed_external_data_are_gone() -> None:
-    """A field that is removed is empty; others stay."""
-    tensor = decode(Literal(external_tensor().SerializeToString()), ir.Tensor)
-    ir.remove_field(tensor, "external_data")
-    assert external_places(tensor) == {}
-    assert tensor.external_data == []
-    assert [entry.key for entry in tensor.metadata_props] == ["k"]
-
-
 def test_tensors_in_lists_left_in_the_file() -> None:
     """Lists with a large or external tensor are decoded to find it; lists without such tensors are not."""
     graph = bulky_graph()
@@ -507,28 +459,6 @@ def test_depth_is_limited() -> None:
     assert "deep" == decode(Literal(data), ir.Graph, max_depth=4).node[-1].attribute[0].g.node[0].name  # type: ignore[union-attr]
     with pytest.raises(LimitError, match="more than 3 deep"):
         print(decode(Literal(data), ir.Graph, max_depth=3).node)
-
-
-NODE_PARTS = [
-    onnx.NodeProto(input=["a", "", "\u00e4"]),
-    onnx.NodeProto(input=["long" * 40]),
-    onnx.NodeProto(output=["b"]),
-    onnx.NodeProto(name="n"),
-    onnx.NodeProto(name="m", doc_string="d"),
-    onnx.NodeProto(op_type="Add"),
-    onnx.NodeProto(op_type="Conv", attribute=[onnx.AttributeProto(name="x", type=7, ints=[1, 2])]),
-    onnx.NodeProto(attribute=[onnx.AttributeProto(name="y", type=1, f=0.5)], domain="d"),
-]
-
-
-@given(st.lists(st.lists(st.sampled_from(NODE_PARTS), max_size=6), max_size=8))
-def test_nodes_with_fields_in_any_order(nodes: list[list[onnx.NodeProto]]) -> None:
-    """Nodes are read as `onnx` reads them, wherever their names are, and however many and long they are."""
-    data = b""
-    for parts in nodes:
-        content = b"".join(part.SerializeToString() for part in parts)
-        data += b"\x0a" + encode_varint(len(content)) + content
-    assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(decode(Literal(data), ir.Graph))
 
 
 TENSOR_PARTS = [
@@ -578,41 +508,6 @@ def test_tensors_with_fields_in_any_order(tensors: list[list[bytes]]) -> None:
             data += b"\x2a" + encode_varint(len(content)) + content
     graph = decode(Literal(data), ir.Graph, at_once=True)
     assert onnx.GraphProto.FromString(data).SerializeToString() == encoded(graph)
-
-
-@pytest.mark.parametrize("nbytes", range(50))
-@pytest.mark.parametrize("parts", [USUAL_TENSOR, USUAL_REFERENCE], ids=["raw", "external"])
-def test_a_tensor_that_is_cut(parts: list[bytes], nbytes: int) -> None:
-    """A tensor that ends anywhere is read, or refused, as `onnx` does it."""
-    tensor = b"".join(parts)[:nbytes]
-    data = b"\x2a" + encode_varint(len(tensor)) + tensor + b"\x12\x04name"
-    assert outcome_in_onnx(data) == outcome(data)
-
-
-@pytest.mark.parametrize("value", [0x00, 0x01, 0x08, 0x4A, 0x6A, 0x7F, 0x80, 0xFF])
-def test_a_tensor_with_a_wrong_byte(value: int) -> None:
-    """Wherever a byte of a tensor is wrong, it is read as `onnx` reads it, or refused, as a number of 65 bits is."""
-    fields = [b"".join(parts) for parts in (USUAL_TENSOR, USUAL_REFERENCE)]
-    data = b"".join(b"\x2a" + encode_varint(len(field)) + field for field in fields)
-    for position in range(len(data)):
-        wrong = data[:position] + bytes([value]) + data[position + 1 :]
-        assert outcome(wrong) in (outcome_in_onnx(wrong), None), position
-
-
-def outcome(data: bytes) -> bytes | None:
-    """Return a graph as it is written again, or nothing if it is refused."""
-    try:
-        return encoded(decode(Literal(data), ir.Graph, at_once=True))
-    except DecodeError:
-        return None
-
-
-def outcome_in_onnx(data: bytes) -> bytes | None:
-    """Return a graph as `onnx` writes it again, or nothing if it refuses it."""
-    try:
-        return onnx.GraphProto.FromString(data).SerializeToString()
-    except Exception:  # protobuf's own
-        return None
 
 
 def test_weights_in_nodes_that_look_like_references() -> None:

@@ -16,7 +16,7 @@ from formats.ir.storage import from_numpy
 from formats.rten.convert import passes
 from formats.rten.convert.context import Constants, ValueNames
 from formats.rten.convert.legalize import legalize
-from formats.rten.convert.passes import MAX_IN_THREAD, GraphFacts, ModelFacts, Pass, run_passes
+from formats.rten.convert.passes import GraphFacts, ModelFacts, Pass, run_passes
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
 from formats.rten.onnx_loader import passes as loader_passes
@@ -74,17 +74,6 @@ ALL_PASSES = [
 ]
 
 
-@pytest.mark.parametrize(("listed", "module", "tests"), ALL_PASSES, ids=["model", "graph", "loader"])
-def test_every_pass_has_a_test_of_its_own(listed: Any, module: Any, tests: Path) -> None:
-    """Each pass is a function with a docstring in its module, has its own name, and is called in a test by name."""
-    text = tests.read_text(encoding="utf-8")
-    assert len({step.name for step in listed}) == len({step.apply for step in listed}) == len(listed)
-    for step in listed:
-        assert step.apply is getattr(module, step.apply.__name__)
-        assert step.apply.__doc__, step.name
-        assert f"passes.{step.apply.__name__}(" in text, step.name
-
-
 def test_the_page_lists_the_passes() -> None:
     """The page on operators has all passes, list by list in the order in which they run, what each does, and why."""
     page = (Path(__file__).parents[3] / "docs" / "operators.md").read_text(encoding="utf-8")
@@ -116,15 +105,6 @@ def test_declarations(make) -> None:
     assert facts.scope.type_of("x") == ValueType(FLOAT, (2,))
     assert facts.scope.type_of("s") == ValueType(FLOAT, (3,))
     assert facts.scope.ints("w") == (7,)
-
-
-def test_rewriting() -> None:
-    """The nodes are those that the rewritings return."""
-    legal = [Node(op_type="Abs", input=["x"], output=["y"])]
-    facts = graph_facts(legal_nodes=lambda graph: legal)
-    rewritten = passes.rewrite(Graph(node=[Node(op_type="Old")]), facts)
-    assert rewritten.node is legal
-    assert passes.rewrite(rewritten, facts) is rewritten
 
 
 @pytest.mark.parametrize("is_onnx", [False, True])
@@ -173,47 +153,12 @@ def test_constants(is_onnx: bool, names: list[str]) -> None:
     assert [tensor.name for tensor in passes.add_constants(graph, facts).initializer] == names
 
 
-@pytest.mark.parametrize(("version", "count"), [(passes.NEWEST_KNOWN, 0), (passes.NEWEST_KNOWN + 1, 1)])
-def test_operator_set(version: int, count: int) -> None:
-    """A model of an operator set after the newest known one is refused."""
-    model, facts = Model(), model_facts(version)
-    assert passes.check_version(model, facts) is model
-    assert len(facts.refusals) == count
-
-
-@pytest.mark.parametrize(("ir_version", "inputs"), [(None, ["x"]), (3, ["x"]), (4, ["x", "w"])])
-def test_constant_inputs(make, ir_version: int | None, inputs: list[str]) -> None:
-    """Before IR version 4, an initialiser is no input."""
-    values = [make.value(name, FLOAT, [1]) for name in ("x", "w")]
-    graph = Graph(input=values, initializer=[from_numpy(np.zeros(1, np.float32), "w")])
-    changed = passes.drop_constant_inputs(Model(ir_version=ir_version, graph=graph), model_facts())
-    assert [value.name for value in changed.graph.input] == inputs
-    assert len(graph.input) == 2  # the given one is not changed
-
-
-def test_graphs() -> None:
-    """The graph becomes what the passes of graphs return."""
-    legal = Graph(name="legal")
-    changed = passes.make_graph_legal(Model(graph=Graph()), model_facts(legal_graph=lambda graph: legal))
-    assert changed.graph is legal
-
-
 def test_precision() -> None:
     """Each float type that is computed in 32 bits is reported with its first value."""
     model, facts = Model(), model_facts(rounded={FLOAT16: "y"})
     assert passes.report_precision(model, facts) is model
     (loss,) = facts.losses.lines()
     assert (loss.kind, loss.detail) == ("precision", "RTen computes FLOAT16 in 32 bits (y)")
-
-
-@pytest.mark.parametrize(("count", "kinds"), [(MAX_IN_THREAD, []), (MAX_IN_THREAD + 1, ["depth"])])
-def test_plan_depth(make, count: int, kinds: list[str]) -> None:
-    """A chain of nodes that is too long for the stack of a thread is reported."""
-    chain = [Node(op_type="Abs", input=[f"v{at}"], output=[f"v{at + 1}"]) for at in range(count)]
-    model = Model(graph=Graph(node=chain, output=[make.value(f"v{count}", FLOAT, [1])]))
-    facts = model_facts()
-    assert passes.report_depth(model, facts) is model
-    assert [loss.kind for loss in facts.losses.lines()] == kinds
 
 
 @pytest.mark.parametrize(

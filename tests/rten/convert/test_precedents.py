@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
@@ -13,11 +12,8 @@ from onnx import helper
 from formats import load
 from formats.ir.model import Model
 from formats.onnxpb.wire.decoder import decode
-from formats.rten.convert import legalize as legalize_module
-from formats.rten.convert.context import ValueNames
 from formats.rten.convert.legalize import Legalized, legalize
 from formats.rten.convert.precedents import Precedents
-from formats.rten.convert.scope import Scope
 from formats.rten.operators import SPECS, elementwise
 from formats.tensordata.sources.source import Literal
 from tests.rten.rten_cases import CASES, floats
@@ -203,76 +199,3 @@ def test_precedents_change_nothing_in_real_models(shared_model: Path, monkeypatc
     """This is also true for models that were exported from frameworks."""
     model = load(shared_model)
     assert without_precedents(model, monkeypatch) == legalize(model)
-
-
-# What a plain operator may ask: types, which are in the likeness, and what only adds something.
-ALLOWED = {"type_of", "add_tensor", "add_input", "add_safe", "declare", "infer", "forget", "note_maker"}
-
-
-def test_plain_operators_are_rewritten_by_types_and_attributes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No node with a shared result asked the scope for anything but types, or for a new name.
-
-    So the results that are shared keep the promise of `is_plain`. The exceptions are a constant that became a scalar,
-    which is part of the shared result, and what is only reported, because that is asked for every node.
-    """
-    looks: list[str] = []
-    set_for: set[str | None] = set()
-    likeness, add = Precedents.likeness, Precedents.add
-
-    def watch(owner: type, name: str) -> None:
-        method = getattr(owner, name)
-
-        def watched(*arguments: Any) -> Any:
-            looks.append(name)
-            return method(*arguments)
-
-        monkeypatch.setattr(owner, name, watched)
-
-    def begin(*arguments: Any) -> Any:
-        found = likeness(*arguments)
-        looks.clear()
-        return found
-
-    def end(self: Precedents, found: Any, node: Any, *others: Any) -> None:
-        before = len(self._precedents)
-        add(self, found, node, *others)
-        if len(self._precedents) > before:
-            set_for.add(node.op_type)
-            scalars = self._precedents[found].scalars
-            # With a rule for ranges, the likeness asks the same, and has no equal if it is true.
-            if SPECS[node.op_type].outputs.range is not None:
-                looks[:] = [look for look in looks if look != "knows_numbers"]
-            assert ["constant", "new"] * len(scalars) == looks, node.op_type
-
-    for name, method in vars(Scope).items():
-        if isinstance(method, FunctionType) and not name.startswith("_") and name not in ALLOWED:
-            watch(Scope, name)
-
-    class Expanded(set[tuple[str, str]]):
-        def __contains__(self, pair: object) -> bool:
-            found = super().__contains__(pair)
-            looks.extend(["expanded"] * found)
-            return found
-
-    create = Scope.__init__
-
-    def created(self: Scope, *arguments: Any) -> None:
-        create(self, *arguments)
-        self.expanded = Expanded()
-
-    monkeypatch.setattr(Scope, "__init__", created)
-    rule = legalize_module._Legalizer._deviations
-
-    def told(*arguments: Any) -> Any:  # for every node, even if an equal one was rewritten before
-        before = list(looks)
-        found = [*rule(*arguments)]
-        looks[:] = before
-        return found
-
-    monkeypatch.setattr(legalize_module._Legalizer, "_deviations", told)
-    watch(ValueNames, "new")
-    monkeypatch.setattr(Precedents, "likeness", begin)
-    monkeypatch.setattr(Precedents, "add", end)
-    for case in CASES:
-        legalize(case.model(), case.exact)
-    assert {"Add", "Conv", "MatMul"} <= set_for

@@ -185,14 +185,6 @@ def test_direct_outputs(make):
     assert {"type": "Identity", "inputs": (0,), "outputs": (2,)} == operators(table)["Identity"]
 
 
-def test_a_constant_that_is_an_output_twice(make):
-    """The copy of a constant is a value."""
-    graph = make.graph(inputs=["x"], outputs=["w", make.value("w", 1, [1])], constants=[make.tensor("w", [1.0])])
-    _, table = encode(make.model(graph))
-    assert [(0, "V", "x"), (1, "C", "w"), (2, "V", "w_1"), (3, "O", None)] == listed(table)
-    assert {"dtype": "Float", "shape": [{"value": 1}]} == values(table)["w_1"]
-
-
 def test_dims(make):
     """A known size is a number, a named size is a name, and every unknown dimension gets its own name."""
     x = make.value("x", 1, [2, "n", None, -1, "?", 0, 1 << 40])
@@ -317,29 +309,12 @@ def test_refusals(make, node, reason):
     assert (node.op_type, f'graph.node["{node.output[0]}"]') == (refusal.op_type, refusal.where)
 
 
-def test_refusals_inside_subgraphs(make):
-    """The place of a refused node names the subgraphs around it."""
-    inner = make.graph([Node(op_type="Foo", input=["x"], output=["i"], name="f")], outputs=["i"])
-    graph = make.graph([make.node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)], ["x", "c"], ["y"])
-    encoder, _ = encode(make.model(graph))
-    assert 'graph.node["y"].attribute["then_branch"].g.node["f"]' == encoder.refusals[0].where
-
-
 def test_unused_outputs_are_left_out(make):
     """An output that RTen does not compute is allowed if nothing uses it."""
     graph = make.graph([make.node("LayerNormalization", ["x", "s"], ["y", "mean", "deviation"])], ["x", "s"], ["y"])
     encoder, table = encode(make.model(graph))
     assert [] == encoder.refusals
     assert 1 == len(operators(table)["LayerNormalization"]["outputs"])
-
-
-def test_strings_are_refused(make):
-    """A constant that cannot be converted is refused, with its name."""
-    graph = make.graph([make.node("Identity", ["s"], ["y"])], outputs=["y"], constants=[make.tensor("s", ["a"], "U1")])
-    encoder, _ = encode(make.model(graph))
-    assert ["RTen does not support the constant 's': its element type is STRING"] == [
-        r.reason for r in encoder.refusals
-    ]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,29 +14,21 @@ from formats.errors import OptionError, UnsupportedError
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
 from formats.rten.onnx_loader.passes import runnable
-from formats.rten.target import ONNX_LOADER
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests import commands
 from tests.corpus import backend_cases
-from tests.rten.evaluation import difference, evaluate_in_onnxruntime, held, need_judge
-from tests.rten.random_graphs.graph import everything, run_in_onnxruntime
-from tests.rten.random_graphs.judging import Bench
+from tests.rten.evaluation import difference, evaluate_in_onnxruntime, held
+from tests.rten.random_graphs.graph import run_in_onnxruntime
 from tests.rten.random_graphs.judging import difference as graph_difference
-from tests.rten.random_graphs.judging import held as held_by_rten
-from tests.rten.random_graphs.whole import generate
 from tests.rten.rten_cases import CASES, to_proto
-from tests.rten.rten_tables import DEVIATIONS, NOT_AS_IN_ONNXRUNTIME
-from tests.rten.staying_forms import all_forms, forms_in
+from tests.rten.rten_tables import DEVIATIONS
 from tests.runtime.runner import RunnerError
 
 RELEASE = "0.27"
-OTHER_TYPES = {"test_onehot_without_axis"}  # RTen needs an integer depth, which onnxruntime lacks for INT32 values
 EXPECTED = Path(__file__).parents[1] / "runnable_outcomes.json"
-NOT_RUN = Path(__file__).parents[1] / "forms_not_run.json"
 TOLERANCES = {"fp16": 1e-2, "qdq8": 5e-2, "dynq8": 5e-2}
 RANDOM = "test_bernoulli"
-GRAPHS = 120
 NEWEST_IN_ONNXRUNTIME = 25
 NOT_IN_ONNXRUNTIME = ("split_1",)
 
@@ -121,38 +112,6 @@ def test_backend_nodes(runner, tmp_path):
     assert json.loads(EXPECTED.read_text()) == outcomes
 
 
-def as_numbers(output, kind):
-    """Return the numbers of an output; onnxruntime gives floats of eight bits as bits."""
-    is_small = onnx.TensorProto.DataType.Name(kind).startswith("FLOAT8") and output.dtype == np.uint8
-    return output.view(onnx.helper.tensor_dtype_to_np_dtype(kind)).astype(np.float32) if is_small else output
-
-
-@pytest.mark.outer
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.outer) for part in (1, 2, 3))])
-def test_backend_nodes_in_onnxruntime(part):
-    """An operator test of ONNX gives the same outputs in onnxruntime before and after rewriting for RTen."""
-    need_judge()
-    compared = 0
-    for case in backend_cases()[part::4]:
-        found, data = rewritten(case.model)
-        if found.error is not None or not found.changes or case.id.startswith((RANDOM, *NOT_AS_IN_ONNXRUNTIME)):
-            continue
-        try:
-            wanted = evaluate_in_onnxruntime(case.model, case.inputs)
-        except Exception:
-            continue  # onnxruntime does not run it
-        if case.id in OTHER_TYPES:
-            with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
-                evaluate_in_onnxruntime(data, case.inputs)
-            continue
-        outputs = evaluate_in_onnxruntime(data, case.inputs)
-        kinds = [value.type.tensor_type.elem_type for value in onnx.load_from_string(case.model).graph.output]
-        wanted = [as_numbers(*pair) for pair in zip(wanted, kinds, strict=True)]
-        assert [""] * len(wanted) == [difference(*pair, 1e-5) for pair in zip(outputs, wanted, strict=True)], case.id
-        compared += 1
-    assert compared >= 50
-
-
 def test_shared_models(shared_model, runner, tmp_path):
     """Exported models run in RTen, with mapped external data, and give the same as the originals in onnxruntime."""
     reference = np.load(shared_model.with_suffix(".npz"))
@@ -165,35 +124,6 @@ def test_shared_models(shared_model, runner, tmp_path):
         outputs = runner.run(path, inputs, mmap=mapped)
         assert [""] * len(wanted) == [difference(*pair, tolerance) for pair in zip(outputs, wanted, strict=True)]
     onnx.checker.check_model(path, full_check=True)
-
-
-@pytest.mark.parametrize("seed", range(GRAPHS))
-def test_generated_graphs(seed, runner, tmp_path):
-    """Random graphs give the same in onnxruntime before and after rewriting, and in RTen, if no loss is reported."""
-    graph = generate(seed)
-    if graph is None:
-        return
-    source, path = tmp_path / "m.onnx", tmp_path / "rten.onnx"
-    source.write_bytes(graph.model.SerializeToString())
-    wanted = run_in_onnxruntime(graph.model, graph.feeds)
-    try:
-        report = formats.convert(source, path, runtime="rten")
-    except UnsupportedError:
-        return
-    model = onnx.load(path)
-    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
-    feeds = {
-        name: held_by_rten(graph.feeds[name]).astype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
-        for name, elem_type in types.items()
-        if name in graph.feeds
-    }
-    elsewhere = run_in_onnxruntime(model, feeds)
-    found = runner.run(path, {name: held_by_rten(value) for name, value in graph.feeds.items()})
-    beyond = replace(report, losses=tuple(loss for loss in report.losses if loss.kind == "range"))
-    for results, told in ((elsewhere, beyond), (found, report)):
-        if graph_difference(wanted, results):
-            wrong, _ = Bench({}, tmp_path).unexplained(graph, everything(graph), wanted, results, told)
-            assert "" == wrong
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.exact], ids=lambda case: case.name)
@@ -564,20 +494,3 @@ def test_random_numbers(node, limits, runner, tmp_path):
     (output,) = runner.run(tmp_path / "m.onnx", {})
     assert (10, 9) == output.shape
     assert limits[0] <= output.min() < output.max() <= limits[1]
-
-
-@pytest.mark.outer
-def test_forms_that_stay_are_run(tmp_path):
-    """The tests above run all these models in RTen; the forms that none of them has are listed, and no others.
-
-    A form in the list is rewritten in each model that has it. The list is written to `not_run.json` in the test's
-    folder: a form that is new in it needs a case in `rten_cases.py`.
-    """
-    given = [case.model() for case in CASES if not case.exact]
-    given += [ONNX.read(Literal(case.model), None) for case in backend_cases()]
-    given += [ONNX.read(Literal(random_model(node).SerializeToString()), None) for node, _ in DRAWN]
-    made = [found.model for found in map(runnable, given) if found.error is None]
-    left = sorted(" ".join(form).strip() for form in all_forms(ONNX_LOADER) - forms_in(made, ONNX_LOADER))
-    (tmp_path / "not_run.json").write_text(json.dumps(left, indent=1) + "\n")
-    assert json.loads(NOT_RUN.read_text()) == left
-    assert {*left} <= {" ".join(form).strip() for form in forms_in(given, ONNX_LOADER)}

@@ -71,12 +71,6 @@ def test_operators_that_are_written_are_those_of_onnx() -> None:
     assert sorted(written - SPECS.keys()) == []
 
 
-@pytest.mark.parametrize("text", ['op("Ad", x)', 'context.copy(x, "Ad")', 'makers.match(node, "Add", "Ad")'])
-def test_wrong_names_of_operators_are_found(text: str) -> None:
-    """The search for what is written finds names that are none."""
-    assert "Ad" in _written(ast.parse(text))
-
-
 def _asked(tree: ast.Module) -> Iterator[str]:
     """Return the operators in comparisons and in tables of a module."""
     tables = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
@@ -91,20 +85,6 @@ def test_only_families_know_operators() -> None:
         text = path.read_text(encoding="utf-8")
         assert list(_asked(ast.parse(text))) == [], path
         assert not set(re.findall(r"from formats\.rten\.operators(?:\.| import )(\w+)", text)) & NAMES.keys(), path
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'x.op_type == "Tile"',
-        'x.op_type in ("Tile", y)',
-        'T: Final = f("Tile")',
-        'match op_type:\n    case "Tile": pass',
-    ],
-)
-def test_operators_that_a_module_asks_for_are_found(text: str) -> None:
-    """The search for operators finds them."""
-    assert list(_asked(ast.parse(text))) == ["Tile"]
 
 
 def _type_numbers(tree: ast.Module) -> Iterator[int]:
@@ -129,12 +109,6 @@ def _is_number(node: ast.expr) -> bool:
 def test_element_types_have_names(path: Path) -> None:
     """No module writes an element type as a number."""
     assert list(_type_numbers(ast.parse(path.read_text(encoding="utf-8")))) == []
-
-
-@pytest.mark.parametrize("text", ["f(to=9)", "x = kind.elem_type == 7", "data_type in (6, 7)", "1 != elem_type"])
-def test_numbers_of_element_types_are_found(text: str) -> None:
-    """The search for numbers finds them."""
-    assert list(_type_numbers(ast.parse(text))) == [1]
 
 
 def test_rows_and_faults_are_of_known_releases() -> None:

@@ -19,8 +19,9 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests.rten import evaluation
 from tests.rten.rten_cases import CONTRIB, node
+from tests.systems import NIGHT
 
-SEEDS = range(60)
+SEEDS = range(60 if NIGHT else 20)
 # The allowed difference of numbers, relative to the largest one: the last bit of sums of floats and of activations is
 # rounded differently.
 TOLERANCE = 4e-6

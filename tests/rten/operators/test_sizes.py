@@ -1,4 +1,4 @@
-"""Operators at the sizes of kernels: RTen and the way back compute the same as onnxruntime.
+"""Products and convolutions at the sizes of kernels: RTen and the way back compute the same as onnxruntime.
 
 CI runs a sample. `FORMATS_SIZES=1000 pytest tests/rten/operators/test_sizes.py` draws a thousand cases of each family,
 and `FORMATS_SEED=...` other ones.
@@ -18,7 +18,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 import formats
 from formats.rten.convert.refusal import RefusalError
-from tests.rten import rten_sizes_without_products  # noqa: F401 - registers families
 from tests.rten.evaluation import evaluate, held
 from tests.rten.rten_sizes import FAMILIES, Draw, SizedCase
 from tests.runtime.runner import RunnerError

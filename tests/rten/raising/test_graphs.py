@@ -513,18 +513,6 @@ def converted_by_peer(*arguments):
         converter.main()
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("version", [1, 2])
-def test_files_of_the_other_converter(shared_model, version, tmp_path):
-    """A file that rten-convert wrote becomes a correct ONNX model again."""
-    if "dyn23" in shared_model.stem:  # it has an Attention operator that rten-convert does not know
-        return
-    path = tmp_path / "a.rten"
-    converted_by_peer(shared_model, path, *(["--v1"] if version == 1 else []))
-    formats.convert(path, tmp_path / "b.onnx")
-    assert_right(shared_model, (tmp_path / "b.onnx").read_bytes())
-
-
 # Cases in which RTen and onnxruntime compute the same operator differently, and why they cannot agree.
 DIFFERENT_FROM_RTEN = {
     "test_bernoulli_seed_expanded": "random numbers",

@@ -64,7 +64,6 @@ def scalar(value, dtype=I):
 
 IMAGE, LINE = floats(2, 4, 7, 6), floats(2, 4, 9)
 MATRIX, NUMBERS = floats(3, 4), grid(3, 4)
-NO_AXES = ints()
 EXTREMES = np.array([[[3, 3, 1], [1, 1, 3]], [[NAN, 7, NAN], [7, NAN, 7]], [[0.0, -0.0, 0], [-INF, INF, INF]]], F)
 # fmt: off
 UNARY = [

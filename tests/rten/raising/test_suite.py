@@ -17,6 +17,7 @@ from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests.corpus import backend_cases
 from tests.rten.evaluation import difference, evaluate, need_judge
+from tests.systems import NIGHT
 
 pytestmark = pytest.mark.outer  # it takes more than ten seconds
 TOLERANCE = 2e-4  # some references have four digits
@@ -37,6 +38,7 @@ WRONG_IN_ONNXRUNTIME = {
     "test_resize_downsample_scales_linear_align_corners": "the length of the axis before it is rounded",
 }
 MINIMUM_RIGHT = 1500
+STEP = 1 if NIGHT else 3  # between the tests
 MAXIMUM_REFUSED = 57
 
 
@@ -59,8 +61,8 @@ def outcome(case, path):
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """The outcome of every operator test of ONNX."""
-    return {case.id: outcome(case, Path("m")) for case in backend_cases()}
+    """The outcome of the operator tests of ONNX."""
+    return {case.id: outcome(case, Path("m")) for case in backend_cases()[::STEP]}
 
 
 def test_all_is_right(outcomes):
@@ -72,5 +74,5 @@ def test_all_is_right(outcomes):
 
 def test_most_are_there(outcomes):
     """As many operator tests are right as ever before, and no more are refused."""
-    assert MINIMUM_RIGHT <= sum(text == "right" for text in outcomes.values())
+    assert MINIMUM_RIGHT // STEP <= sum(text == "right" for text in outcomes.values())
     assert MAXIMUM_REFUSED >= sum(text == "refused" for text in outcomes.values())

@@ -52,24 +52,6 @@ def held(value: Any) -> Any:
     return np.asarray(array.astype(HELD_AS.get(array.dtype.name, array.dtype.name)))
 
 
-WIDEST = 1 << 24  # the largest number of a 64-bit or unsigned input, as docs/rten.md states
-
-
-def stated(value: Any, rng: np.random.Generator) -> Any:
-    """Return another input with the dims and type of one, with numbers of the range that docs/rten.md states."""
-    if isinstance(value, list):
-        return [stated(part, rng) for part in value]
-    array = np.asarray(value)
-    if array.dtype.kind == "f":
-        size = rng.choice((1.0, 16.0, 1e3, 1e6, 1e12) if array.dtype.itemsize > 2 else (1.0, 16.0, 1e3))
-        return np.asarray(rng.normal(0, size, array.shape), array.dtype)
-    if array.dtype.kind == "b":
-        return np.asarray(rng.random(array.shape) < 0.5)
-    limits = np.iinfo(array.dtype)
-    greatest = min(int(limits.max), rng.choice((9, 255, 1 << 16, WIDEST if array.dtype.name in WIDES else limits.max)))
-    return np.asarray(rng.integers(max(int(limits.min), -greatest), greatest, array.shape, np.int64), array.dtype)
-
-
 def difference(want: Sequence[Any], found: Sequence[Any]) -> str:
     """Describe how results differ; empty if they are the same except for rounding."""
     return next((text for _, text in differences(want, found)), "")

@@ -1,4 +1,4 @@
-// The program of docs/rten_faults.md; tests/rten/rten_faults.py writes both.
+// The program of docs/rten_faults.md; tests/rten/fault_pages.py writes it.
 use std::error::Error;
 use std::path::Path;
 

@@ -14,11 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, numpy_helper
 
-from formats.errors import TruncatedError, WireError
+from formats.errors import TruncatedError
 from formats.tensordata.sources import transform
 from formats.tensordata.sources.source import Concat, Literal
-
-INTEGERS = st.integers(-(2**63), 2**63 - 1)
 
 
 def encode_varint(value: int) -> bytes:
@@ -129,15 +127,6 @@ def test_clamp_saturates(dtype: str, values: list[int], expected: list[int] | No
     assert expected == np.frombuffer(transform.clamp(dtype, "int32").of(Literal(data)).read(), "<i4").tolist()
 
 
-@given(st.lists(INTEGERS | st.integers(-3, 300), max_size=60), st.sampled_from(["int64", "int32", "uint16", "uint8"]))
-def test_varints_keep_the_low_bits(values: list[int], dtype: str) -> None:
-    """Each varint becomes an element with its low bits."""
-    data = b"".join(map(encode_varint, values))
-    mask = 2 ** (np.dtype(dtype).itemsize * 8) - 1
-    result = np.frombuffer(memoryview(transform.varints(dtype).apply(data)), np.dtype(dtype).str.replace("i", "u"))
-    assert [value & mask for value in values] == result.tolist()
-
-
 @pytest.mark.parametrize(
     ("data_type", "values", "dtype"),
     [
@@ -154,20 +143,6 @@ def test_varints_as_onnx_decodes_them(data_type: int, values: list[int], dtype: 
     packed = b"".join(map(encode_varint, values))
     assert packed in tensor.SerializeToString()
     assert numpy_helper.to_array(tensor).tobytes() == bytes(transform.varints(dtype).apply(packed))
-
-
-@pytest.mark.parametrize("data", [b"\x80", b"\x01\xff", b"\xff" * 10 + b"\x01", b"\x80" * 30, b"\x80" * 3_000_000])
-def test_malformed_varints(data: bytes) -> None:
-    """A varint without an end, or with more than 64 bits, is a WireError."""
-    with pytest.raises(WireError):
-        transform.varints("int32").apply(data)
-
-
-def test_longest_varint() -> None:
-    """A varint has at most ten bytes."""
-    data = encode_varint(-1)
-    assert len(data) == 10
-    assert [-1] == np.frombuffer(transform.varints("int64").apply(data), "<i8").tolist()
 
 
 @pytest.mark.parametrize(
