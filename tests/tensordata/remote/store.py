@@ -141,7 +141,7 @@ class Store:
 
         target = lookup.by_name("onnxz")
         out = path_of(f"{self.folder}/out")
-        places = job_list.places_of([self.folder], out, "onnx", self.given["storage_options"])
+        places = job_list.source_files([self.folder], out, "onnx", self.given["storage_options"])
         jobs = job_list.jobs_into(out, places, target)
         assert jobs
         with tempfile.TemporaryDirectory() as here:
