@@ -1,4 +1,4 @@
-"""Writes `formats/ort/operators.txt`: what a file of onnxruntime says of operators, from both packages."""
+"""Writes `formats/onnxruntime/operators.txt`: what a file of onnxruntime says of operators, from both packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TARGET = "formats/ort/operators.txt"
+TARGET = "formats/onnxruntime/operators.txt"
 HEAD = """\
 # The operators of ONNX and of onnxruntime in all versions: `operators.py` reads the rows that it needs.
 # Generated from onnx.defs and the schemas in onnxruntime by `python schemas/generate.py`; do not edit.

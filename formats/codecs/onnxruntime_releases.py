@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, dtypes, walk
+from formats.onnxruntime.operators import operator
 from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
-from formats.ort.operators import operator
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

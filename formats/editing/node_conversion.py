@@ -30,7 +30,7 @@ from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueI
 from formats.onnxpb.operator_sets import form_of, is_function, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import inferred, operator_type_text, tensor_text, type_of, types_made
 from formats.onnxpb.wire.decoder import decode
-from formats.ort.operators import operator as operator_of
+from formats.onnxruntime.operators import operator as operator_of
 from formats.tensordata.plan import RARE
 from formats.tensordata.sources.source import Literal
 

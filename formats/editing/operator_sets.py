@@ -33,7 +33,7 @@ from formats.ir.model import (
 from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
-from formats.tensordata.plan import DOCUMENTATION, USE, Loss
+from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
 from formats.words import counted, listed
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class _Work:
                 places.setdefault(difference, []).append(each.place)
         for (detail, seen), where in places.items():
             times = f" ({len(where)} times)" if len(where) > 1 else ""
-            yield Loss("opset", where[0], f"{detail}{times}", seen)
+            yield Loss("opset", where[0], f"{detail}{times}", RARE if seen == RARE else SPECIAL)
 
     def sentence(self, given: int) -> str:
         """What was done."""

@@ -19,14 +19,14 @@ from formats.ir.node_order import graphs_below as all_graphs
 from formats.ir.storage import constant_of
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded
-from formats.ort.operators import operator
+from formats.onnxruntime.operators import operator
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from formats.ir.model import Model, Node, SparseTensor
-    from formats.ort.operators import Types
+    from formats.ort.value_types import Types
 
     Key = tuple[str, str, str]
 

@@ -21,9 +21,10 @@ from formats.ir.node_order import graphs_below as all_graphs
 from formats.ir.node_order import topological
 from formats.ir.storage import raw_source
 from formats.ir.walk import visit
+from formats.onnxruntime.operators import operator
 from formats.ort.buffers import MAX_NAMES, SCHEMA
-from formats.ort.operators import operator, types_by_graph
 from formats.ort.preparation import lifted, with_functions, without_functions
+from formats.ort.value_types import types_by_graph
 from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Loss, Losses, WritePlan, lay_out
 from formats.words import listed
 
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
     from formats.flatbuffer.fbs import Table
     from formats.ir.model import SparseTensor, TensorShape, Type
-    from formats.ort.operators import Operator, Types
+    from formats.onnxruntime.operators import Operator
+    from formats.ort.value_types import Types
     from formats.tensordata.sources.source import Source
 
 

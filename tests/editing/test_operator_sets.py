@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing import rewritings
+from formats.editing import operator_rewritings
 from formats.editing.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
 from formats.tensordata.plan import RARE, SPECIAL
@@ -237,7 +237,7 @@ REFUSED = {
         18,
         {},
         13,
-        rewritings.EVEN,
+        operator_rewritings.EVEN,
     ),
     "what onnx gets wrong": (
         [NODE("Scan", ["x"], ["y"], num_scan_inputs=1)],
@@ -295,7 +295,7 @@ def test_empty_tensors_are_told() -> None:
     model = model_of(nodes, 19)
     new, done = with_opset(model, 13)
     np.testing.assert_array_equal(run(new), run(model))
-    assert [(loss.detail, loss.seen) for loss in done.losses] == [(rewritings.EMPTY, SPECIAL)]
+    assert [(loss.detail, loss.seen) for loss in done.losses] == [(operator_rewritings.EMPTY, SPECIAL)]
 
 
 def test_what_onnx_does_not_keep_stays() -> None:

@@ -13,8 +13,8 @@ from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 import formats
 from formats.flatbuffer import builder, fbs
+from formats.onnxruntime.operators import operator
 from formats.ort import buffers
-from formats.ort.operators import operator
 from formats.tensordata.plan import Loss
 
 FLOAT = TensorProto.FLOAT
@@ -154,7 +154,7 @@ def test_strings_sequences_maps_and_sparse_constants(tmp_path: Path) -> None:
 def test_types_follow_from_operators(with_onnx: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The types of inner values are inferred, also after operators of onnxruntime, and most of them without onnx."""
     if not with_onnx:
-        monkeypatch.setattr("formats.ort.operators.inferred", lambda model: None)
+        monkeypatch.setattr("formats.ort.value_types.inferred", lambda model: None)
     nodes = [
         helper.make_node("FusedMatMul", ["x", "w"], ["f"], domain="com.microsoft", alpha=0.5),
         helper.make_node("Gelu", ["f"], ["g"], domain="com.microsoft"),

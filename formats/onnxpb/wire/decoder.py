@@ -455,6 +455,13 @@ class MessageDecoder:
                     continue
                 if is_long:
                     if tag in runs and start >= look_from and data[start] == tag:
+                        size = data[position]
+                        after = position + 1 + size
+                        # A short element before other fields is no run.
+                        is_run = size >= 0x80 or after >= end or data[after] == tag
+                    else:
+                        is_run = False
+                    if is_run:
                         stop, look_from = self.run(values, table, data, start, end, origin, depth)
                         if stop > start:
                             position = stop
