@@ -19,7 +19,7 @@ from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from formats.ir.model import Model
+    from formats.ir.model import Model, Node
 
 
 class Reads(NamedTuple):
@@ -94,8 +94,8 @@ def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def limits_of(model: Model) -> Iterator[Limit]:
-    """What is known to keep releases from a model whose versions they read."""
+def limits_of(model: Model, operators: Collection[str]) -> Iterator[Limit]:
+    """What is known to keep releases from a model whose versions they read; `operators` are those of ONNX in it."""
     if not model.opset_import:
         yield Limit("the model imports no operator set", None)
     names: set[str] = set()
@@ -113,12 +113,16 @@ def limits_of(model: Model) -> Iterator[Limit]:
         yield Limit(f"{SMALL_CONSTANTS}, such as shapes, are in another file, and it reads them before that file", None)
     yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
     version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
-    operators = {node.op_type or "" for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS}
     for name, (since, first) in OPERATORS.items():
         if version >= since and name in operators:
             yield Limit(f"it has no kernel for {name} in operator set {version}", first)
     if missing := without_kernel(operators, version):
         yield Limit(f"it has no kernel for {', '.join(missing)} in operator set {version}", None)
+
+
+def onnx_operators(nodes: Iterable[Node]) -> set[str]:
+    """The names of those operators of nodes that are ONNX's own."""
+    return {node.op_type or "" for node in nodes if node.domain in STANDARD_DOMAINS}
 
 
 def without_kernel(operators: Iterable[str], version: int) -> list[str]:

@@ -14,7 +14,6 @@ from formats.editing.node_forms import (
     LoneNode,
     NodeForm,
     NoFormError,
-    as_bytes,
     constant_node,
     constant_of_node,
     lone_node,
@@ -28,8 +27,9 @@ from formats.ir import ONNX
 from formats.ir.copies import copied
 from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
 from formats.onnxpb.operator_sets import form_of, is_function, signature_of, signatures_of, versions_of
-from formats.onnxpb.value_types import inferred, operator_type_text, tensor_text, type_of, types_made
+from formats.onnxpb.value_types import inferred, operator_type_text, tensor_text, type_of, types_made, without_weights
 from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encoded
 from formats.onnxruntime.operators import operator as operator_of
 from formats.tensordata.plan import RARE
 from formats.tensordata.sources.source import Literal
@@ -244,9 +244,11 @@ def _definition(lone: LoneNode, version: int, wanted: int) -> tuple[Function, in
     elif (chosen := nearest(schema.context_dependent_function_opset_versions)) is not None:
         if any(name and name not in lone.types for name in lone.node.input):
             return None  # its definition depends on types that are not known
-        types = [as_bytes(lone.types[name]) if name else b"" for name in lone.node.input]
+        types = [encoded(lone.types[name]) if name else b"" for name in lone.node.input]
         try:
-            data = schema.get_context_dependent_function_with_opset_version(chosen, as_bytes(lone.node), types)
+            data = schema.get_context_dependent_function_with_opset_version(
+                chosen, encoded(lone.node, without_weights), types
+            )
         except Exception:
             return None
     return (decode(Literal(data), Function), chosen) if chosen is not None and data else None

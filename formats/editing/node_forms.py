@@ -15,6 +15,7 @@ from formats.ir import STANDARD_DOMAINS, dtypes
 from formats.ir.copies import copied
 from formats.ir.model import (
     Attribute,
+    AttributeType,
     Dimension,
     Graph,
     Node,
@@ -23,12 +24,13 @@ from formats.ir.model import (
     TensorType,
     Type,
     ValueInfo,
+    attribute_named,
     entries,
 )
-from formats.ir.storage import from_numpy
+from formats.ir.storage import constant_of, from_numpy
 from formats.onnxpb.value_types import without_weights
-from formats.onnxpb.wire.encoder import encode
-from formats.tensordata.plan import SPECIAL, lay_out
+from formats.onnxpb.wire.encoder import encoded
+from formats.tensordata.plan import SPECIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     import numpy
 
     from formats.tensordata.plan import Seen
+
+
+_ZEROS: Final[dict[int | None, Any]] = {AttributeType.FLOAT: 0.0, AttributeType.INT: 0, AttributeType.STRING: ""}
 
 
 class NoFormError(UnsupportedError):
@@ -60,7 +65,7 @@ class LoneNode(NamedTuple):
             for names in (self.node.input, self.node.output)
         )
         tensors = [replace(tensor, name=name) for name, tensor in self.constants.items()]
-        return as_bytes(Graph(node=[self.node], input=inputs, output=outputs, initializer=tensors))
+        return encoded(Graph(node=[self.node], input=inputs, output=outputs, initializer=tensors), without_weights)
 
     @property
     def operator(self) -> str:
@@ -72,10 +77,10 @@ class LoneNode(NamedTuple):
 
         Raises: NoFormError if it is an attribute of the function around the node.
         """
-        found = next((each for each in entries(self.node, "attribute") if each.name == name), None)
-        if found is not None and found.ref_attr_name:
+        attribute = attribute_named(self.node, name)
+        if attribute is not None and attribute.ref_attr_name:
             raise NoFormError(f"its {name} has a value only where its function is called")
-        return found
+        return attribute
 
     def value(self, name: str, default: Any = None) -> Any:
         """The value of an attribute: a number, a text, a list of numbers or of bytes, or a tensor."""
@@ -87,6 +92,8 @@ class LoneNode(NamedTuple):
                 return value
         if attribute.s is not None:
             return attribute.s.decode(errors="replace")
+        if attribute.type in _ZEROS:  # protobuf writes no value for zero
+            return _ZEROS[attribute.type]
         return next(
             (entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), []
         )
@@ -155,7 +162,7 @@ class NodeForm:
         if outputs is not None:
             node.output = [*outputs]
         gone = {*drop, *attributes}
-        node.attribute = [each for each in entries(node, "attribute") if each.name not in gone]
+        node.attribute = [attribute for attribute in entries(node, "attribute") if attribute.name not in gone]
         node.attribute += [make_attribute(name, value) for name, value in attributes.items() if value is not None]
         self.nodes.append(node)
 
@@ -196,31 +203,13 @@ class NodeForm:
         self.difference = self.difference or (text, seen)
 
 
-# The attributes of a Constant that hold numbers or texts: their fields, and the types of the elements.
-CONSTANT_FIELDS: Final = {
-    "value_float": ("f", dtypes.FLOAT),
-    "value_floats": ("floats", dtypes.FLOAT),
-    "value_int": ("i", dtypes.INT64),
-    "value_ints": ("ints", dtypes.INT64),
-    "value_string": ("s", dtypes.STRING),
-    "value_strings": ("strings", dtypes.STRING),
-}
-
-
 def constant_of_node(node: Node) -> Tensor | None:
     """The tensor of a Constant under the name of its output; `None` for other nodes, and for one that is sparse."""
-    import numpy
-
-    if node.op_type != "Constant" or node.domain not in STANDARD_DOMAINS or len(node.output) != 1:
+    attributes = entries(node, "attribute")
+    if node.op_type != "Constant" or node.domain not in STANDARD_DOMAINS or len(node.output) != 1 or not attributes:
         return None
-    for attribute in entries(node, "attribute"):
-        if attribute.t is not None:
-            tensor: Tensor = replace(attribute.t, name=node.output[0])
-            return tensor
-        if (row := CONSTANT_FIELDS.get(attribute.name or "")) is not None and not attribute.ref_attr_name:
-            field, elem_type = row
-            return from_numpy(numpy.array(getattr(attribute, field), dtypes.numpy_dtype(elem_type)), node.output[0])
-    return None
+    tensor = None if attributes[0].ref_attr_name else constant_of(attributes[0])
+    return None if tensor is None else replace(tensor, name=node.output[0])
 
 
 def constant_node(tensor: Tensor) -> Node:
@@ -228,17 +217,15 @@ def constant_node(tensor: Tensor) -> Node:
     return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])
 
 
-def as_bytes(message: Any) -> bytes:
-    """The bytes of a message without its weights."""
-    writes, _ = lay_out(encode(message, without_weights))
-    return b"".join([write.source.read() for write in writes])
-
-
 def lone_node(node: Node, types: Callable[[str], Type | None], constants: Callable[[str], Tensor | None]) -> LoneNode:
     """A node without its neighbours, its subgraphs and what only people read."""
     inputs = [f"i{index}" if name else "" for index, name in enumerate(node.input)]
     outputs = [f"o{index}" if name else "" for index, name in enumerate(node.output)]
-    attributes = [each for each in entries(node, "attribute") if each.g is None and not entries(each, "graphs")]
+    attributes = [
+        attribute
+        for attribute in entries(node, "attribute")
+        if attribute.g is None and not entries(attribute, "graphs")
+    ]
     names = [*zip((*inputs, *outputs), (*node.input, *node.output), strict=True)]
     kinds = {new: kind for new, name in names if name and (kind := types(name)) is not None}
     tensors = {

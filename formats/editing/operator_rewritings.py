@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.editing.node_forms import CONSTANT_FIELDS, NoFormError, constant_of_node
+from formats.editing.node_forms import NoFormError, constant_of_node
 from formats.editing.rewritings import axis_down, constant_of, data_type
 from formats.ir import dtypes
+from formats.ir.model import entries
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
@@ -322,7 +323,8 @@ def constant_down(old: LoneNode, new: NodeForm) -> None:
     if tensor is None or old.attribute("value") is not None:
         new.keep()
         return
-    new.keep(drop=CONSTANT_FIELDS, value=replace(tensor, name=None))
+    names = [attribute.name or "" for attribute in entries(old.node, "attribute")]
+    new.keep(drop=names, value=replace(tensor, name=None))
 
 
 def sample_modes_up(old: LoneNode, new: NodeForm) -> None:

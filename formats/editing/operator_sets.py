@@ -27,6 +27,7 @@ from formats.ir.model import (
     Tensor,
     Type,
     ValueInfo,
+    attribute_named,
     entries,
     type_of_tensor,
 )
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen
 
+    FormKey = tuple[
+        int, bytes
+    ]  # the operator set that a node has now, and `LoneNode.key`: equal nodes are converted once
+
 
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
@@ -55,7 +60,7 @@ class Waiting(NamedTuple):
 
     place: str
     node: Node
-    key: tuple[int, bytes]
+    key: FormKey
 
 
 def version_of(imports: list[OperatorSetId], domain: str = "") -> int | None:
@@ -75,16 +80,19 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
     given = version_of(model.opset_import, domain)
     if given is None:
         raise UnsupportedError(f"the model imports no operators of {domain or 'ONNX'}, so their version cannot change")
-    versions = {given, *(v for each in model.functions if (v := version_of(each.opset_import, domain)) is not None)}
+    versions = {
+        given,
+        *(v for function in model.functions if (v := version_of(function.opset_import, domain)) is not None),
+    }
     if versions == {version}:
         return model, EditResult()
-    if unknown := sorted(each for each in {version, *versions} if not 1 <= each <= newest):
+    if unknown := sorted(number for number in {version, *versions} if not 1 <= number <= newest):
         raise UnsupportedError(f"{domain or 'ONNX'} has the operator sets 1 to {newest}, not {unknown[0]}")
     new = copied(model)
-    work = _Work(new, version, domain)
+    work = _SetConversion(new, version, domain)
     work.look_at_all()
     work.convert()
-    for imports in (new.opset_import, *(each.opset_import for each in new.functions)):
+    for imports in (new.opset_import, *(function.opset_import for function in new.functions)):
         for index, entry in enumerate(imports):
             if domain_key(entry.domain) == domain:
                 imports[index] = copied(entry)
@@ -92,19 +100,19 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
     return new, EditResult((Edit("opset", work.sentence(given)),), tuple(work.losses()))
 
 
-class _Work:
+class _SetConversion:
     """The nodes of a model that have to be converted, and their new forms."""
 
     def __init__(self, model: Model, version: int, domain: str) -> None:
         self.model, self.version, self.domain = model, version, domain
         self.functions = functions_of(model.functions)
-        self.lone: dict[tuple[int, bytes], LoneNode] = {}
+        self.lone: dict[FormKey, LoneNode] = {}
         self.waiting: dict[int, Waiting] = {}  # by the identity of the node
-        self.forms: dict[tuple[int, bytes], NodeForm] = {}
-        self.refusals: dict[tuple[int, bytes], str] = {}
+        self.forms: dict[FormKey, NodeForm] = {}
+        self.refusals: dict[FormKey, str] = {}
         self.names: set[str] = set()
-        self.left: set[str] = set()  # inputs that converted nodes no longer have
-        self.known: dict[tuple[str, int], bool] = {}
+        self.dropped_inputs: set[str] = set()  # that converted nodes no longer have
+        self.differs: dict[tuple[str, int], bool] = {}
         self.calls: dict[Key, list[list[Type | None]]] = {}  # the types of the inputs of each call of a function
         self.why_unknown = ""
 
@@ -150,9 +158,8 @@ class _Work:
             kinds = [call[index] if index < len(call) else None for call in self.calls.get(key, ())]
             inputs.append(ValueInfo(name, kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None))
         graph = Graph(name="body", node=function.node, input=inputs)
-        return Model(
-            self.model.ir_version, opset_import=function.opset_import, graph=graph, functions=self.model.functions
-        )
+        # Without the other functions, so that the time for many functions is not that of each with all others.
+        return Model(self.model.ir_version, opset_import=function.opset_import, graph=graph)
 
     def look(
         self,
@@ -173,7 +180,7 @@ class _Work:
             place = walk.inner_place(where, "node", index)
             self.names.update(node.input, node.output, (node.name or "",))
             for name, inner in subgraphs_of(node):
-                attribute = next(each for each in node.attribute if each.name == name)
+                attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
                 self.look(inner, at, given, types, constants, types_by_place)
             if (key := key_of(node.domain, node.op_type, node.overload)) in self.functions:
@@ -190,16 +197,16 @@ class _Work:
         if domain_key(node.domain) != self.domain:
             return False
         key = (operator, given)
-        if key not in self.known:
-            self.known[key] = since(operator, given, self.domain) != since(operator, self.version, self.domain)
-        return self.known[key]
+        if key not in self.differs:
+            self.differs[key] = since(operator, given, self.domain) != since(operator, self.version, self.domain)
+        return self.differs[key]
 
     def constants(self, graph: Graph | Function) -> Iterator[Tensor]:
         """The small constants of a graph: what an input provides is none."""
         if not isinstance(graph, Function):
             is_old = (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS
             inputs = set() if is_old else {value.name for value in graph.input}
-            yield from (each for each in graph.initializer if each.name not in inputs and _is_small(each))
+            yield from (tensor for tensor in graph.initializer if tensor.name not in inputs and _is_small(tensor))
         for node in graph.node:
             if (tensor := constant_of_node(node)) is not None and _is_small(tensor):
                 yield tensor
@@ -231,7 +238,7 @@ class _Work:
                 made = [*map(constant_node, tensors), *made]
             else:
                 graph.initializer = [*graph.initializer, *tensors] if tensors else graph.initializer
-            self.left |= set(node.input).difference(*(each.input for each in made))
+            self.dropped_inputs |= set(node.input).difference(*(new.input for new in made))
             nodes += made
         graph.node = nodes
 
@@ -248,23 +255,23 @@ class _Work:
         used: set[str] = set()
         for graph in _all_graphs(self.model):
             used.update(*map(names_used, graph.node))
-            used.update(each if isinstance(each, str) else each.name or "" for each in graph.output)
-            used.update(() if isinstance(graph, Function) else (each.name or "" for each in graph.input))
-        unused = self.left - used
+            used.update(value if isinstance(value, str) else value.name or "" for value in graph.output)
+            used.update(() if isinstance(graph, Function) else (value.name or "" for value in graph.input))
+        unused = self.dropped_inputs - used
         for graph in _all_graphs(self.model):
             graph.node = [
                 node for node in graph.node if node.op_type != "Constant" or not unused.issuperset(node.output)
             ]
             if not isinstance(graph, Function) and unused:
-                graph.initializer = [each for each in graph.initializer if each.name not in unused]
+                graph.initializer = [tensor for tensor in graph.initializer if tensor.name not in unused]
 
     def refusal(self) -> str:
         """The error for the nodes that cannot be converted."""
         lines = []
-        for each in self.waiting.values():
-            if reason := self.refusals.get(each.key):
-                name = f" {each.node.name!r:.80}" if each.node.name else ""
-                lines.append(f"{each.place} ({each.node.op_type}{name}): {reason}")
+        for waiting in self.waiting.values():
+            if reason := self.refusals.get(waiting.key):
+                name = f" {waiting.node.name!r:.80}" if waiting.node.name else ""
+                lines.append(f"{waiting.place} ({waiting.node.op_type}{name}): {reason}")
         shown = listed(lines, NAMED, "; ", "node")
         words = f" of {self.domain}" if self.domain else ""
         return f"the model cannot be written in operator set {self.version}{words}: {shown}{self.why_unknown}"
@@ -272,17 +279,17 @@ class _Work:
     def losses(self) -> Iterator[Loss]:
         """What differs, each once."""
         places: dict[tuple[str, Seen], list[str]] = {}
-        for each in self.waiting.values():
-            if (difference := self.forms[each.key].difference) is not None:
-                places.setdefault(difference, []).append(each.place)
+        for waiting in self.waiting.values():
+            if (difference := self.forms[waiting.key].difference) is not None:
+                places.setdefault(difference, []).append(waiting.place)
         for (detail, seen), where in places.items():
             times = f" ({len(where)} times)" if len(where) > 1 else ""
             yield Loss("opset", where[0], f"{detail}{times}", RARE if seen == RARE else SPECIAL)
 
     def sentence(self, given: int) -> str:
         """What was done."""
-        counts = Counter(each.node.op_type or "" for each in self.waiting.values())
-        defined = {each.node.op_type for each in self.waiting.values() if self.forms[each.key].is_defined}
+        counts = Counter(waiting.node.op_type or "" for waiting in self.waiting.values())
+        defined = {waiting.node.op_type for waiting in self.waiting.values() if self.forms[waiting.key].is_defined}
         words = f" of {self.domain}" if self.domain else ""
         text = f"operator set {given} -> {self.version}{words}, {counted(len(self.waiting), 'node')} converted"
         if defined:
@@ -407,7 +414,7 @@ def _messages(model: Model) -> Iterator[Message]:
         if not isinstance(graph, Function):
             yield from (*graph.input, *graph.output, *graph.initializer)
         for node in graph.node:
-            yield from (each.t for each in entries(node, "attribute") if each.t is not None)
+            yield from (attribute.t for attribute in entries(node, "attribute") if attribute.t is not None)
 
 
 def _add_inputs(model: Model) -> EditResult:

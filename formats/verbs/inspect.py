@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Codec
-    from formats.ir.model import Model, Tensor, ValueInfo
+    from formats.ir.model import Model, Node, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
     from formats.tensordata.plan import Loss
@@ -355,7 +355,8 @@ def _inspect(
     graph_inputs, graph_outputs, constants = _interface(model)
     tensors_by_place = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
-    operators = _operators(model)
+    every_node = [node for _, nodes_of_graph in walk.node_lists(model) for node in nodes_of_graph]
+    operators = _operators(every_node)
     constants_at = walk.constant_names(model) if operators.get("Constant") else {}
     tensors = tuple(
         _entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in tensors_by_place
@@ -382,23 +383,23 @@ def _inspect(
         missing=missing_files(tensor for _, tensor in tensors_by_place),
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
-        releases=_releases(model, codec, source),
+        releases=_releases(model, every_node, codec, source),
     )
     return inspection, () if bundle is None else bundle.models
 
 
-def _releases(model: Model, codec: Codec, source: Source) -> dict[str, tuple[str, ...]]:
+def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> dict[str, tuple[str, ...]]:
     """The releases that read a model, by runtime: of onnxruntime by its versions, of others by what a file contains."""
     of_form = codec.releases_reading(source, model)
     if codec.domain is not None:
         return {runtime: tuple(releases) for runtime, releases in of_form.items()}
-    from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, reading
+    from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, onnx_operators, reading
 
     newest: dict[str, int] = {}
     for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
         newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
     releases = reading(model.ir_version or 0, newest)
-    for _, first in limits_of(model) if releases else ():
+    for _, first in limits_of(model, onnx_operators(nodes)) if releases else ():
         releases = tuple(release for release in releases if not is_before(release, first))
     read_form = of_form.get(ONNXRUNTIME, RELEASES)
     return {ONNXRUNTIME: tuple(release for release in releases if release in read_form)}
@@ -526,8 +527,7 @@ def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
     return {name: Total(count, sizes[name]) for name, count in counts.most_common()}
 
 
-def _operators(model: Model) -> dict[str, int]:
-    nodes = chain.from_iterable(nodes for _, nodes in walk.node_lists(model))
+def _operators(nodes: list[Node]) -> dict[str, int]:
     counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in nodes)
     return dict(counts.most_common())
 

@@ -196,17 +196,12 @@ class MessageDecoder:
 
         Raises: WireError.
         """
-        if row.width and part.nbytes % row.width:
+        if row.width > 1 and part.nbytes % row.width:
             raise WireError(f"{part.nbytes} bytes are not a whole number of {row.width}-byte elements")
         if row.repeated:
             self.add(values, row.name, part)
         else:
             values[row.name] = part
-
-    def add_unknown(self, values: dict[str, Any], field: bytes) -> None:
-        """Keep a field that the table does not have."""
-        if self.visit is None:
-            self.add(values, "unknown_fields", field)
 
     # Ranges that are too large to be read at once
 
@@ -437,7 +432,8 @@ class MessageDecoder:
         if depth > self.max_depth or self.messages > self.max_messages:
             raise self.excess(depth)
         by_tag, runs = table.by_tag, table.runs
-        is_long = end - position >= BULK_BYTES or "undecoded" in values
+        undecoded = values["undecoded"] if "undecoded" in values else ()  # noqa: SIM401 - no call for each of many messages
+        is_long = end - position >= BULK_BYTES or undecoded
         look_from = position  # where the next run of elements of a list may begin
         start, row = position, None
         value: Any
@@ -451,23 +447,23 @@ class MessageDecoder:
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
-                    self.add_unknown(values, data[start:position])
+                    if self.visit is None:
+                        self.add(values, "unknown_fields", data[start:position])
                     continue
                 if is_long:
-                    if tag in runs and start >= look_from and data[start] == tag:
-                        size = data[position]
-                        after = position + 1 + size
-                        # A short element before other fields is no run.
-                        is_run = size >= 0x80 or after >= end or data[after] == tag
-                    else:
-                        is_run = False
-                    if is_run:
+                    is_first = tag in runs and start >= look_from and data[start] == tag
+                    if is_first and tag & 7 == _LEN and data[position] < 0x80:
+                        after = position + 1 + data[position]
+                        is_first = after >= end or data[after] == tag  # a short element before another field is alone
+                    if is_first:
                         stop, look_from = self.run(values, table, data, start, end, origin, depth)
+                        undecoded = values.get("undecoded", ())
                         if stop > start:
                             position = stop
                             continue
-                    if row.name in values.get("undecoded", ()):
+                    if row.name in undecoded:
                         self.decode_undecoded(values, row.name)
+                        undecoded = values.get("undecoded", ())
                 if tag & 7 == _LEN:
                     size = data[position]
                     position += 1
@@ -482,6 +478,9 @@ class MessageDecoder:
                         except UnicodeDecodeError:
                             value = table.decode_text(data[begin:position])
                     elif type(row) is MessageRow:
+                        if row.is_visited:
+                            self.visited_message(row.table, data, begin, position, origin, depth + 1)
+                            continue
                         value = self.message(values, row, data, begin, position, origin, depth + 1)
                         if value is None:
                             continue
@@ -497,7 +496,8 @@ class MessageDecoder:
                         value, position = decode_varint(data, position - 1)
                         value = signed(value, row.number_type)
                     if row.enum_numbers is not None and value not in row.enum_numbers:
-                        self.add_unknown(values, data[start:position])
+                        if self.visit is None:
+                            self.add(values, "unknown_fields", data[start:position])
                         continue
                 elif type(row) is FixedWidthRow:
                     (value,) = row.number_type.unpack_from(data, position)
@@ -532,11 +532,8 @@ class MessageDecoder:
     def message(
         self, values: dict[str, Any], row: MessageRow, data: bytes, begin: int, end: int, origin: int, depth: int
     ) -> Any:
-        """The message in a field; `None` if it was merged into the one that is there, or visited."""
+        """The message in a field; `None` if it was merged into the one that is there."""
         table = row.table
-        if row.is_visited:
-            self.visited_message(table, data, begin, end, origin, depth)
-            return None
         if row.name in values and not row.repeated:
             present = _to_merge(values[row.name])
             self.fields(present, table, data, begin, end, origin, depth)
@@ -567,13 +564,13 @@ class MessageDecoder:
         self, values: dict[str, Any], row: FieldRow, data: bytes, begin: int, end: int, origin: int
     ) -> None:
         """Set a field that can be weights, packed numbers, or one of which only the presence matters."""
-        if isinstance(row, SourceRow):
+        if type(row) is SourceRow:
             if row.width == 0 and end > begin and data[end - 1] >= 0x80:
                 raise TruncatedError(CUT_NUMBER)
             is_small = end - begin <= self.inline_bytes
             part = Literal(data[begin:end]) if is_small else self.source.slice(origin + begin, end - begin)
             self.set_source(values, row, part)
-        elif isinstance(row, (IntegerRow, FixedWidthRow)):
+        elif type(row) is IntegerRow or type(row) is FixedWidthRow:
             values.setdefault(row.name, []).extend(unpack_numbers(data[begin:end], row.number_type))
         else:
             values[row.name] = True

@@ -99,7 +99,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
         try:
             if isinstance(value, list) is not repeated and not isinstance(value, Source):
                 raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
-            if isinstance(row, TextRow):  # most fields
+            if type(row) is TextRow:  # most fields
                 for item in value if repeated else (value,):
                     payload = item.encode() if item.isascii() else table.encode_text(item)
                     size = len(payload)
@@ -109,12 +109,12 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                         segments += (tag, encode_varint(size), payload)
                 continue
             for item in value if repeated and not isinstance(value, Source) else (value,):
-                if isinstance(row, IntegerRow):
+                if type(row) is IntegerRow:
                     if 0 <= item < 0x80:
                         segments.append(short[item])
                     else:
                         segments += (tag, _encode_integer(item, row.number_type))
-                elif isinstance(row, MessageRow):
+                elif type(row) is MessageRow:
                     if not isinstance(item, row.table.message_class):
                         raise TypeError(item)  # noqa: TRY301 - as above
                     new = replace(item) if replace and isinstance(item, Tensor) else item
@@ -129,7 +129,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                     else:
                         segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
                         sources, behind = True, len(segments)
-                elif isinstance(row, FixedWidthRow):
+                elif type(row) is FixedWidthRow:
                     segments += (tag, row.number_type.pack(item))
                 elif isinstance(item, Source) and not (isinstance(item, Literal) and item.nbytes <= JOINED_BYTES):
                     # With what is in front of it in one piece, a tensor has few segments, which all around it count.

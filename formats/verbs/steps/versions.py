@@ -13,11 +13,12 @@ from formats.codecs.onnxruntime_releases import (
     is_before,
     limits_of,
     newest_with_kernels,
+    onnx_operators,
 )
 from formats.editing.operator_sets import version_of, with_ir_version, with_opset
 from formats.editing.options import EditResult
 from formats.errors import UnsupportedError
-from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
+from formats.ir import MACHINE_LEARNING, walk
 from formats.onnxruntime.layouts import Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
@@ -48,8 +49,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         result += EditResult(losses=losses)
         given = max([0, *_versions(model)])
         if opset is None:
-            used = {node.op_type or "" for _, node in walk.nodes(model) if node.domain in STANDARD_DOMAINS}
-            newest = newest_with_kernels(used, min(given, row.opset))
+            newest = newest_with_kernels(_operators(model), min(given, row.opset))
             opset = newest if newest < given else None
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
@@ -104,10 +104,14 @@ def _newer_version(version: int, wanted: int, reason: str) -> Loss:
 
 def _refused(model: Model, release: str) -> Iterator[Loss]:
     """What is known to keep a release from the model, although it reads its versions."""
-    for reason, first in limits_of(model):
+    for reason, first in limits_of(model, _operators(model)):
         if is_before(release, first) and not reason.startswith(SMALL_CONSTANTS):  # these come into the graph
             later = f"; {first} is the first that has" if first else ""
             yield Loss("runtime", "", f"onnxruntime {release} does not run the model: {reason}{later}", INTERFACE)
+
+
+def _operators(model: Model) -> set[str]:
+    return onnx_operators(node for _, nodes in walk.node_lists(model) for node in nodes)
 
 
 def _in_usual_layout(model: Model) -> Usual:
