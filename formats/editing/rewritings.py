@@ -1,8 +1,7 @@
 """How a node is written in the version of its operator next to its own, where the text of the node must change.
 
 Each function takes a node of one version and adds what it becomes to a form. `..._up` makes the newer form of the
-older one, `..._down` the older one of the newer. Where there is no other form,
-it raises NoFormError with the reason.
+older one, `..._down` the older one of the newer. Where there is no other form, it raises NoFormError with the reason.
 
 Spec: ONNX docs, Changelog.md, each version compared with the one before it; Operators.md.
 """
