@@ -24,10 +24,11 @@ from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING
 from formats.onnxpb.operator_sets import is_same_text
 from tests.rten.historical import RANDOM, historical_cases, versions
+from tests.systems import NIGHT
 
 pytest.importorskip("onnx", minversion="1.22")
 SEED = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
-CASES = int(os.environ.get("FORMATS_OLD_FORMS", "30"))  # of each kind; by night all
+CASES = 0 if NIGHT else 30  # of each kind; 0 means all
 ALIKE_DOMAINS = ("", MACHINE_LEARNING)
 
 # Where the other side is wrong or has no kernel, if one of both models is in a set from the first to the last.

@@ -1,11 +1,12 @@
 """Kills conversions of large models at random moments, and fills a small disk; then checks what is left.
 
-    python tests/faults/kills.py [--kills N] [--mib N] [--directory FOLDER] [--disk]
+    python tests/faults/kills.py [--kills N] [--mib N] [--directory FOLDER] [--disk] [--edits]
 
 For each target, N conversions of a model with this many MiB of weights are killed, some to a new path and some that
 replace another model. Afterwards the old or the new model must be there, or none if it has several files. `formats
 repair` must leave it complete and leave no other file. `--disk` makes a filesystem of a few MiB in a file, which needs
-root, and converts into it until it is full. The exit code is 1 if a promise was broken.
+root, and converts into it until it is full. `--edits` kills edits of an archive in place instead. The exit code is 1 if
+a promise was broken.
 """
 
 from __future__ import annotations
@@ -49,10 +50,7 @@ def make(path: Path, name: str, mib: int) -> None:
         formats.Node(op_type="Add", input=[f"y{index}" if index else "x", f"w{index}"], output=[f"y{index + 1}"])
         for index in range(count)
     ]
-    value = [
-        formats.ValueInfo(name=name, type=formats.Type(tensor_type=formats.TensorType(elem_type=1)))
-        for name in ("x", f"y{count}")
-    ]
+    value = [formats.make_value_info(name, "float32", [WEIGHT_BYTES // 4]) for name in ("x", f"y{count}")]
     graph = formats.Graph(name=name, node=nodes, initializer=weights, input=value[:1], output=value[1:])
     imports = [formats.OperatorSetId("", 17)]
     formats.save(formats.Model(ir_version=8, producer_name=name, opset_import=imports, graph=graph), path)
@@ -110,6 +108,54 @@ def kill(folder: Path, source: Path, target: str, old: Path | None, models: dict
         if hidden := [name for name in os.listdir(folder) if name.startswith(".")]:
             yield f"broken: {hidden} left"
         yield found
+
+
+def kill_edits(folder: Path, source: Path, models: dict[str, list[bytes]]) -> Iterator[str]:
+    """Yield what is found after each of any number of killed edits in place: the archive before or after it."""
+    archive, box = folder / "source.onnxz", folder / "box"
+    formats.convert(source, archive)
+    weights = [tensor.name for tensor in formats.load(source).graph.initializer][::2]
+    np.savez(folder / "half.npz", **dict.fromkeys(map(str, weights), np.full(WEIGHT_BYTES // 4, 7, "float32")))
+    command = [sys.executable, "-m", "formats", "edit", box / "m.onnxz", "--rename", "x=images", "--quiet"]
+    command += ["--metadata", "edited=yes", "--weights", folder / "half.npz"]
+    state, longest = random.Random(7), 60.0
+    for number in range(1 << 30):
+        shutil.rmtree(box, ignore_errors=True)
+        box.mkdir()
+        shutil.copy(archive, box / "m.onnxz")
+        started = time.perf_counter()
+        process = subprocess.Popen(command)
+        if not number:
+            assert process.wait() == 0
+            longest = time.perf_counter() - started
+            models["edited"] = [_ends(t.source().read()) for t in formats.load(box / "m.onnxz").graph.initializer]
+            continue
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(longest * state.uniform(0.6, 1.1))
+            longest = time.perf_counter() - started  # it ended by itself; how long it takes changes with the machine
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        found = _edited(box / "m.onnxz", models)
+        if found not in ("before", "after"):
+            yield f"broken: {found}"
+        formats.repair(box / "m.onnxz")
+        if (after := _edited(box / "m.onnxz", models)) != found:
+            yield f"broken: {found}, and after a repair {after}"
+        if not formats.verify(box / "m.onnxz", data=True).ok:
+            yield "broken: not valid after a repair"
+        if hidden := [name for name in os.listdir(box) if name.startswith(".")]:
+            yield f"broken: {hidden} left"
+        yield found
+
+
+def _edited(path: Path, models: dict[str, list[bytes]]) -> str:
+    """Return whether an archive is as before an edit or as after it, in all that the edit changes."""
+    weights = found_at(path, models)
+    if weights not in ("new", "edited"):
+        return weights
+    model = formats.load(path)
+    signs = {weights == "edited", model.graph.input[0].name == "images", bool(model.metadata_props)}
+    return "a mixture" if len(signs) > 1 else "after" if signs.pop() else "before"
 
 
 @contextmanager
@@ -174,6 +220,7 @@ def main() -> int:
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--directory", type=Path)
     parser.add_argument("--disk", action="store_true")
+    parser.add_argument("--edits", action="store_true")
     parser.add_argument("targets", nargs="*", default=list(TARGETS))
     options = parser.parse_args()
     broken = 0
@@ -185,9 +232,16 @@ def main() -> int:
             graph = formats.load(folder / f"{model}.onnx").graph
             models[model] = [_ends(tensor.source().read()) for tensor in graph.initializer]
         make(folder / "small.onnx", "small", 1)
+        if options.edits:
+            counts: Counter[str] = Counter()
+            kills = kill_edits(folder, folder / "new.onnx", models)
+            while sum(counts.values()) < options.kills:
+                counts[next(kills)] += 1
+            print(f"edits in place: {dict(counts)}", flush=True)
+            return int(any(state.startswith("broken") for state in counts))
         for target in options.targets:
             for old in (None, folder / "old.onnx"):
-                counts: Counter[str] = Counter()
+                counts = Counter()
                 kills = kill(folder / "box", folder / "new.onnx", target, old, models)
                 while sum(counts.values()) < options.kills:
                     counts[next(kills)] += 1

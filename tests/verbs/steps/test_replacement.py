@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 import formats
 from formats.errors import FormatError, OptionError
-from formats.tensordata.replacing import further_name, lock
+from formats.tensordata.local import directory
+from formats.tensordata.replacing import further_name, lock, publication
+from formats.tensordata.replacing.journal import journal_path
 from formats.verbs.steps import replacement
 from tests import commands
 from tests.systems import PATIENCE_SECONDS
@@ -391,6 +394,117 @@ def test_commands_of_other_verbs_have_both(old: Path, tmp_path: Path) -> None:
     done = commands.run("formats", "share", *sources, "--out", old.parent, "--force", "--backup")
     places = [old.with_name(f"{name}.bak.onnx") for name in "ab"]
     assert done.stdout.splitlines()[-1] == f"note: kept the old models as {places[0]}, {places[1]}"
+
+
+class Stopped(BaseException):
+    """The end of a process."""
+
+
+PLACES = [
+    (publication, "move_file"),
+    (publication, "unlink"),
+    (publication, "move_to_free"),
+    (publication, "make_link"),
+    (further_name, "make_link"),
+    (directory, "unlink"),
+    (replacement, "unlink_same"),
+    (replacement, "execute"),
+]
+
+
+def stops(monkeypatch: pytest.MonkeyPatch, at: int, error: type[BaseException]) -> Iterator[bool]:
+    """Make the step with this number fail; a kill leaves everything as it is. Yield whether it was not reached yet."""
+    left = [at]
+    with monkeypatch.context() as patches:
+        for module, name in PLACES:
+            real: Callable[..., Any] = getattr(module, name)
+
+            def step(*arguments: Any, real: Callable[..., Any] = real, **options: Any) -> Any:
+                left[0] -= 1
+                if left[0] == 0:
+                    raise error
+                if left[0] < 0 and error is Stopped:
+                    raise error  # a killed process does nothing more
+                return real(*arguments, **options)
+
+            patches.setattr(module, name, step)
+        yield left[0] > 0
+    yield left[0] > 0
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
+@pytest.mark.parametrize("layouts", [(SPLIT, {}), (SPLIT, SPLIT), ({}, SPLIT)], ids=["join", "same", "split"])
+@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.outer), True])
+def test_no_model_is_lost_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], layouts: Any, earlier: bool
+) -> None:
+    """Whichever step fails or is the last: old or new are complete; with the new one there is a backup of the old."""
+    for number in range(1, 100):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path, kept = folder / "a.onnx", folder / "a.bak.onnx"
+        if earlier:
+            formats.save(model(3), path, external_data=True)
+            formats.save(model(1), path, overwrite=True, backup=True, **layouts[0])
+        else:
+            formats.save(model(1), path, **layouts[0])
+        steps = stops(monkeypatch, number, error)
+        next(steps)
+        with suppress(Stopped, OSError):
+            formats.save(model(2), path, overwrite=True, backup=True, clean=True, **layouts[1])
+        was_reached = not next(steps)
+        now = data_of(path)
+        assert now in (expected(1), expected(2)), number
+        if now == expected(2):  # while there is a journal, the backup may still have a hidden name
+            assert journal_path(path).exists() or expected(1) == data_of(kept), number
+        elif earlier:
+            assert data_of(kept) in (expected(3), expected(1)), number
+        formats.repair(path)  # a journal that was written is followed to its end
+        now, before = data_of(path), now
+        assert now in (before, expected(2)), number
+        if now == expected(2):
+            assert expected(1) == data_of(kept), number
+        formats.save(model(4), path, overwrite=True, backup=True, clean=True)
+        assert (expected(4), now) == (data_of(path), data_of(kept)), number
+        if not was_reached:
+            assert now == expected(2)
+            return
+    pytest.fail("there are more steps")
+
+
+@pytest.mark.parametrize("error", [Stopped, pytest.param(OSError, marks=pytest.mark.outer)])
+@pytest.mark.parametrize("verb", [pytest.param(each, marks=[pytest.mark.outer] * (each != "mv")) for each in OTHERS])
+def test_other_verbs_lose_no_model_at_any_step(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """Whichever step of a verb fails or is its last: old or new are complete; with the new one there is a backup."""
+    monkeypatch.setitem(globals(), "NEW", SPLIT)
+    for number in range(1, 100):
+        place = tmp_path / str(number)
+        place.mkdir()
+        formats.save(model(1), place / "a.onnx", **SPLIT)
+        path, was = place / "a.onnx", place / "a.bak.onnx"
+        incoming(place, 2)  # before steps fail
+        steps = stops(monkeypatch, number, error)
+        next(steps)
+        with suppress(Stopped, OSError):
+            OTHERS[verb](place, 2, overwrite=True, backup=True, clean=True)
+        was_reached = not next(steps)
+        for each in (path, place / "z.onnx", place.with_name(f"{place.name} 2") / "a.onnx"):
+            with suppress(FileNotFoundError):
+                formats.repair(each)
+        now = data_of(path) if path.exists() else []
+        assert now == expected(2) or (now == expected(1) and number < 99), number
+        if now == expected(2):
+            assert expected(1) == data_of(was), number
+        sources = (place.with_name(f"{place.name} 2") / "a.onnx", place / "z.onnx")
+        assert now == expected(2) or verb != "mv" or expected(2) == data_of(sources[0]), number
+        assert not [name for name in names(place) if name.startswith(".")], number
+        if not was_reached:
+            assert now == expected(2)
+            return
+    pytest.fail("there are more steps")
 
 
 LOCKING: dict[str, Callable[..., object]] = {
