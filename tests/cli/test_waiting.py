@@ -27,6 +27,7 @@ from formats.cli.verbs import VERBS
 from formats.pictures import progress_bar
 from formats.tensordata import engine, streams, tasks
 from formats.verbs import compare
+from tests.pseudo_terminal import last_words
 from tests.systems import PATIENCE_SECONDS
 
 BAR = "━"
@@ -316,7 +317,7 @@ def test_control_c_is_answered_at_once(route: str) -> None:
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE_SECONDS) == 128 + signal.SIGINT
         assert time.monotonic() - started < 0.5
-        said = os.read(leader, 1 << 16).decode()
+        said = last_words(leader, follower).decode()
         assert "formats: error: stopped by SIGINT; nothing was written\r\n" in said
         assert before == sorted(os.listdir())
     finally:
