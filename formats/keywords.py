@@ -77,8 +77,9 @@ class OnlyWriteKeywords(TypedDict, total=False):
     runtime: str | None
     """runtime=NAME[==RELEASE]: Write for a runtime: ONNX that RTen's loader runs (rten), a .rten file for a
     release and later ones (rten==0.27), ONNX that a release reads (onnxruntime==1.18)."""
-    opset: int | None
-    """opset=N: Convert ONNX's operators to version N of their set, up or down."""
+    opset: int | Mapping[str, int] | None
+    """opset: Convert ONNX's operators to this version of their set, up or down; {'ai.onnx.ml': 3} for
+    another set of ONNX."""
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None

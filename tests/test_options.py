@@ -27,6 +27,7 @@ GOOD: dict[str, list[Any]] = {  # valid values of what is no switch
     "key": [KEY, "secret words", b"secret words"],
     "external_data": [True, False, "w.data", "w.safetensors"],
     "data_names": ["transformers.js"],
+    "opset": [17, {"": 17}, {"ai.onnx.ml": 3}],
     "rten_version": [1, 2],
     "encryption": [1, 2, 3],
     "max_external_file_size": [0, 4096, "500M", "1kb", "5GiB", "1.5 GB"],
@@ -38,6 +39,7 @@ GOOD: dict[str, list[Any]] = {  # valid values of what is no switch
     "storage_options": [{}, {"anon": True}, {"s3": {"key": "k"}}],
 }
 BAD: dict[str, list[Any]] = {  # besides an object of no kind
+    "opset": [0, True, "17", {}, {"ai.onnx.ml": 0}, {3: 3}],
     "from_format": ["", "pickle", 3],
     "pin": ["x=int64", {"x": 1}, {"x": "int65"}, [("x", "int64")]],
     "key": ["", b"", 5, ["secret words"]],
@@ -96,7 +98,7 @@ def test_other_values_are_refused(options: type, row: OptionRow, tmp_path: Path)
 
 # Numbers without a bound, each for a reason.
 UNBOUNDED = {
-    "opset": "the package onnx says which it knows",
+    "opset": "the rows of operator sets say which there are",
     "params": "modules are no deeper than their names",
     "limit": "a list ends by itself",
     "tensors": "a list ends by itself",

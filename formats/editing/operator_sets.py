@@ -35,7 +35,7 @@ from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.value_types import inferred, type_of, value_types
 from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
-from formats.words import counted, listed
+from formats.words import counted, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,7 +76,10 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
     Raises: UnsupportedError that names the nodes that cannot be converted, and the reasons; MissingPackageError if a
     node needs a definition that the package onnx has, and it is not installed.
     """
-    newest = SETS[domain or ONNX]
+    newest = SETS.get(domain or ONNX)
+    if newest is None:
+        known = joined([repr(name) for name in SETS])
+        raise UnsupportedError(f"no versions of the operators of {domain!r:.100} are known, only of {known}")
     given = version_of(model.opset_import, domain)
     if given is None:
         raise UnsupportedError(f"the model imports no operators of {domain or 'ONNX'}, so their version cannot change")

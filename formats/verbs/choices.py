@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -10,7 +11,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import OptionError
-from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, dtypes
+from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, domain_key, dtypes
 from formats.options import (
     CHANGES,
     METADATA,
@@ -20,8 +21,10 @@ from formats.options import (
     check_names,
     choice,
     count,
+    decimal,
     make_options,
     make_own_options,
+    name_and_value,
     names_of,
     option,
     option_rows,
@@ -35,7 +38,7 @@ from formats.tensordata.plan import ALLOWED_KINDS
 from formats.words import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from formats.codecs.contract import Codec, Runtime
     from formats.codecs.lookup import RuntimeName
@@ -58,6 +61,31 @@ def _kinds(value: Any) -> tuple[str, ...]:
     return kinds
 
 
+def _operator_sets(value: Any) -> Mapping[str, int]:
+    """Versions by the domain of their operator set, "" for ONNX's own, which a number means."""
+    sets = value if isinstance(value, Mapping) else {"": value}
+    kind = count(1)
+    versions = {domain_key(domain): kind.checked(version) for domain, version in sets.items()}
+    if not versions or not all(isinstance(domain, str) for domain in sets):
+        raise TypeError(value)
+    return versions
+
+
+def _typed_operator_set(typed: str) -> tuple[str, int]:
+    """The domain and the version of `N` or `DOMAIN=N`."""
+    domain, version = name_and_value(typed) if "=" in typed else ("", typed)
+    return domain, decimal(version)
+
+
+OPERATOR_SETS = OptionKind(
+    "a whole number of at least 1, or DOMAIN=N, such as ai.onnx.ml=3",
+    _operator_sets,
+    "N|DOMAIN=N",
+    _typed_operator_set,
+    keyword_type="int | Mapping[str, int]",
+    repeatedly=True,
+    keyword_words="a whole number of at least 1, or a dictionary of domains and such numbers",
+)
 KINDS = OptionKind(
     "kinds of losses, such as metadata or range",
     _kinds,
@@ -200,7 +228,8 @@ class RuntimeOptions:
     release and later ones, and otherwise for all known ones. "onnxruntime==1.18": a model with a newer IR version or
     newer operator sets than this release reads is lowered; without a release, it is the newest known one.
 
-    `opset`: the version of ONNX's own operators, `ir_version` that of the file. What cannot be converted is an error.
+    `opset`: the version of ONNX's own operators, or versions by domain, such as {"ai.onnx.ml": 3}. `ir_version`: that
+    of the file. What cannot be converted is an error.
     `dtype`: "float16": float32s become float16s, in weights, values, inputs and outputs. With `keep_io_types`, which
     implies it, inputs and outputs stay.
 
@@ -215,12 +244,14 @@ class RuntimeOptions:
         panel=VERSIONS,
         common=True,
     )
-    opset: int | None = option(
+    opset: Mapping[str, int] | None = option(
         None,
-        count(1),
-        "Convert ONNX's operators to version N of their set, up or down.",
+        OPERATOR_SETS,
+        "Convert ONNX's operators to version N of their set, up or down; ai.onnx.ml=3 for another set of ONNX.",
         panel=VERSIONS,
         common=True,
+        keyword_help="Convert ONNX's operators to this version of their set, up or down; {'ai.onnx.ml': 3} for "
+        "another set of ONNX.",
     )
     ir_version: int | None = option(
         None,
@@ -249,7 +280,7 @@ class RuntimeOptions:
     @property
     def is_given(self) -> bool:
         """Whether anything is asked for."""
-        return {self.runtime, self.opset, self.ir_version, self.dtype} != {None}
+        return any(value is not None for value in (self.runtime, self.opset, self.ir_version, self.dtype))
 
     @property
     def named(self) -> RuntimeName | None:
@@ -382,10 +413,14 @@ def _check_versions(options: RuntimeOptions, named: RuntimeName) -> None:
     from formats.codecs.onnxruntime_releases import NEWEST, RELEASES
 
     release = named.release or NEWEST
-    for name in ("opset", "ir_version"):
-        chosen, most = getattr(options, name) or 0, getattr(RELEASES[release], name)
-        if chosen > most:
-            raise OptionError(f"`{name}` is {chosen}, but onnxruntime {release} reads none newer than {most}")
+    row = RELEASES[release]
+    chosen = [("`ir_version`", options.ir_version or 0, row.ir_version)]
+    for domain, version in (options.opset or {}).items():
+        name = f"`opset` of {domain}" if domain else "`opset`"
+        chosen.append((name, version, row.opsets.get(domain, version)))
+    for name, version, most in chosen:
+        if version > most:
+            raise OptionError(f"{name} is {version}, but onnxruntime {release} reads none newer than {most}")
 
 
 def _check_rewriting(

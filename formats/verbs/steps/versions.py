@@ -37,7 +37,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
 
     Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is needed and missing.
     """
-    opset, ir_version, named = options.opset, options.ir_version, options.named
+    opsets, ir_version, named = dict(options.opset or {}), options.ir_version, options.named
     release = named.release or NEWEST if named is not None and named.name == ONNXRUNTIME else None
     result = EditResult()
     if release is not None:
@@ -48,16 +48,15 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, losses = _in_usual_layout(model)
         result += EditResult(losses=losses)
         given = max([0, *_versions(model)])
-        if opset is None:
-            newest = newest_with_kernels(_operators(model), min(given, row.opset))
-            opset = newest if newest < given else None
+        newest = newest_with_kernels(_operators(model), min(given, row.opset))
+        if newest < given:
+            opsets.setdefault("", newest)
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
             ir_version = row.ir_version
         if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
-            model, more = with_opset(model, row.ml_opset, MACHINE_LEARNING)
-            result += more
-    if opset is not None:
-        model, more = with_opset(model, opset)
+            opsets.setdefault(MACHINE_LEARNING, row.ml_opset)
+    for domain, version in opsets.items():
+        model, more = with_opset(model, version, domain)
         result += more
     if options.dtype is not None:
         from formats.editing.float16 import to_float16  # few conversions need it
@@ -67,8 +66,8 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)
         result += more
-    elif release is None and opset is not None:
-        model, more = _in_version_of_set(model, opset)
+    elif release is None and "" in opsets:
+        model, more = _in_version_of_set(model, opsets[""])
         result += more
     if release is not None:
         result += EditResult(losses=tuple(_refused(model, release)))

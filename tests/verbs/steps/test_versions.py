@@ -88,6 +88,40 @@ def test_the_command(line: str, code: int, words: str, path: Path, monkeypatch: 
     assert path.with_name(line.split()[2]).exists() == (code == 0)
 
 
+@pytest.mark.parametrize(
+    ("line", "sets", "words"),
+    [
+        ("--opset ai.onnx.ml=3", (3, 21, 10), "operator set 5 -> 3 of ai.onnx.ml"),
+        ("--opset ai.onnx.ml=3 --opset 17", (3, 17, 8), "operator set 21 -> 17"),
+        ("--opset ai.onnx=17", (5, 17, 8), "operator set 21 -> 17"),
+        ("--runtime onnxruntime==1.18 --opset ai.onnx.ml=3", (3, 21, 10), "of ai.onnx.ml"),
+        ("--opset ai.onnx.ml=9", 1, "ai.onnx.ml has the operator sets 1 to 5, not 9"),
+        ("--opset ai.onnx.preview=1", 1, "imports no operators of ai.onnx.preview"),
+        ("--opset com.microsoft=1", 1, "no versions of the operators of 'com.microsoft' are known, only of 'ai.onnx'"),
+        ("--opset ai.onnx.ml=0", 2, "--opset is 'ai.onnx.ml=0', but must be a whole number of at least 1, or DOMAIN=N"),
+        ("--opset =3", 2, "--opset is '=3', but must be a whole number of at least 1, or DOMAIN=N"),
+        ("--runtime onnxruntime==1.11 --opset ai.onnx.ml=4", 2, "--opset of ai.onnx.ml is 4, but onnxruntime 1.11"),
+    ],
+)
+def test_sets_of_other_domains(line: str, sets: Any, words: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """`--opset DOMAIN=N` changes the version of that set, together with others; without a domain, that of ONNX."""
+    monkeypatch.chdir(tmp_path)
+    text = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 5]>
+    g (float[1,2] x) => (float[1,2] y) { h = ai.onnx.ml.Normalizer<norm = "L1">(x) y = Relu(h) }"""
+    onnx.save(onnx.parser.parse_model(text), "m.onnx")
+    done = commands.run("formats", "convert", "m.onnx", "n.onnx", *line.split())
+    assert words in done.stdout + done.stderr
+    if isinstance(sets, int):
+        assert (done.exit_code, Path("n.onnx").exists()) == (sets, False)
+        return
+    model = formats.load("n.onnx")
+    versions = {entry.domain: entry.version for entry in model.opset_import}
+    assert (versions["ai.onnx.ml"], versions[""], model.ir_version) == sets
+    keywords = {"ai.onnx.ml": sets[0], "": sets[1]}
+    formats.convert("m.onnx", "k.onnx", opset=keywords, ir_version=sets[2])
+    assert Path("k.onnx").read_bytes() == Path("n.onnx").read_bytes()
+
+
 def test_an_archive_is_edited_in_place(path: Path) -> None:
     """An archive without a destination is lowered in place, and no weight is written again."""
     archive = path.with_name("m.onnxz")
