@@ -9,11 +9,13 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import onnx
 import onnxruntime
 import pytest
 
 import formats
-from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, reading
+from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, first_with_kernel, is_before, reading
+from tests.rten.historical import historical_cases
 from tests.systems import NIGHT, PATIENCE_SECONDS
 
 # Releases with different rows, of which each Python has wheels.
@@ -104,6 +106,39 @@ def test_the_installed_release_is_as_its_row() -> None:
     if release not in RELEASES:
         pytest.skip(f"needs onnxruntime {release}, which the list of packages does not have")
     assert asked([sys.executable], {})["row"] == list(RELEASES[release])
+
+
+@pytest.mark.outer
+def test_kernels_are_as_the_rows_say() -> None:
+    """The installed release runs the versions of operators for which the rows know a kernel or a function, and no others.
+
+    A version is run if a session can be made of one of its models, whatever its types are.
+    """
+    release = ".".join(onnxruntime.__version__.split(".")[:2])
+    if release not in RELEASES or onnx.defs.onnx_opset_version() < 28:
+        pytest.skip("needs a release that the list has, and the newest models")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    loaded: dict[tuple[str, int], bool] = {}
+    for case in historical_cases():
+        version = case.version
+        if version.since > RELEASES[release].opset:
+            continue
+        proto = onnx.load_from_string(case.model)
+        proto.opset_import[0].version = min(version.last, RELEASES[release].opset)
+        try:
+            onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception:  # noqa: BLE001 - its errors have no common type
+            loaded.setdefault((version.op_type, version.since), False)
+        else:
+            loaded[version.op_type, version.since] = True
+    wrong = {
+        (name, since): runs
+        for (name, since), runs in loaded.items()
+        if runs == is_before(release, first_with_kernel(name, since))
+    }
+    assert wrong == {}
+    assert len(loaded) > 500
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, losses = _in_usual_layout(model)
         result += EditResult(losses=losses)
         given = max([0, *_versions(model)])
-        newest = newest_with_kernels(_operators(model), min(given, row.opset))
+        newest = newest_with_kernels(_operators(model), min(given, row.opset), release)
         if newest < given:
             opsets.setdefault("", newest)
         if ir_version is None and (model.ir_version or 0) > row.ir_version:

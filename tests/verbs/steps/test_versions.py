@@ -239,13 +239,15 @@ def test_a_runtime_without_a_release_is_the_newest(path: Path) -> None:
 
 QUANTIZED = """<ir_version: 10, opset_import: ["" : 21]>
 g (uint8[2,2] x) => (uint8[2,2] y) <float s = {1.0}, uint8 z = {0}> { y = QLinearMatMul(x, s, z, x, s, z, s, z) }"""
+DEFORMED = """<ir_version: 10, opset_import: ["" : 21]> g (float[1,1,2,2] x, float[1,1,1,1] w, float[1,2,2,2] o)
+=> (float[1,1,2,2] y) { y = DeformConv(x, w, o) }"""
 
 
 @pytest.mark.parametrize(
     ("text", "first", "reason"),
     [
         ("", "1.19", "it has no kernels for INT4; 1.19 is the first that has"),
-        (QUANTIZED, "1.20", "it has no kernel for QLinearMatMul in operator set 21; 1.20 is the first that has"),
+        (DEFORMED, "1.25", "it has no kernel for DeformConv in operator set 21; 1.25 is the first that has"),
     ],
 )
 def test_a_release_that_reads_the_versions_may_lack_kernels(text: str, first: str, reason: str, tmp_path: Path) -> None:
@@ -292,5 +294,11 @@ def test_a_set_without_kernels_is_not_chosen(tmp_path: Path) -> None:
     result = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="onnxruntime")
     assert [edit.detail for edit in result.edits] == ["operator set 28 -> 27, 2 nodes converted"]
     onnxruntime.InferenceSession(tmp_path / "n.onnx")
+    result = formats.convert(tmp_path / "m.onnx", tmp_path / "older.onnx", runtime="onnxruntime==1.23")
+    assert versions(tmp_path / "older.onnx") == (10, 22)  # 1.23 also reads 23, but has no kernel for it
+    onnx.save(onnx.parser.parse_model(QUANTIZED), tmp_path / "q.onnx")
+    assert formats.inspect(tmp_path / "q.onnx").releases["onnxruntime"][0] == "1.20"
+    result = formats.convert(tmp_path / "q.onnx", tmp_path / "older.q.onnx", runtime="onnxruntime==1.18")
+    assert (versions(tmp_path / "older.q.onnx"), result.losses) == ((10, 20), ())
     result = formats.convert(tmp_path / "m.onnx", tmp_path / "n.ort")
     assert "has no kernel on the CPU for QuantizeLinear 28, DequantizeLinear 28" in result.losses[0].detail
