@@ -17,7 +17,7 @@ from formats.editing.scopes import all_dims, all_messages, main_graph, names_use
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
 from formats.ir.model import Dimension, Graph, Model, entries
-from formats.onnxpb.value_types import inferred
+from formats.onnxpb.shape_inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import counted
 

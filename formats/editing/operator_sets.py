@@ -33,7 +33,8 @@ from formats.ir.model import (
 )
 from formats.onnxpb.newer_parts import newer_parts
 from formats.onnxpb.operator_sets import NEWEST as SETS
-from formats.onnxpb.value_types import inferred, type_of, value_types
+from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
 from formats.words import counted, joined, listed
 

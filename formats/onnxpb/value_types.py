@@ -2,7 +2,7 @@
 
 A type is written as in ONNX's operator sets: `tensor(float)`, `seq(tensor(float))`, `map(string,float)`.
 
-The package `onnx` also infers shapes: `inferred` gives it the model without its weights.
+The package `onnx` also infers shapes: `shape_inference` asks it.
 
 Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
 """
@@ -13,17 +13,11 @@ from collections import ChainMap
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from formats.errors import EditError, TensorDataError
-from formats.extras import needed
-from formats.ir import MACHINE_LEARNING, ONNX, TRAINING, dtypes, walk
+from formats.ir import MACHINE_LEARNING, ONNX, TRAINING, walk
 from formats.ir.dtypes import BY_NAME, BY_NUMBER
-from formats.ir.model import Model, OptionalType, SequenceType, Tensor, TensorType, Type, entries
-from formats.ir.storage import with_raw_data, with_reference
+from formats.ir.model import Model, OptionalType, SequenceType, TensorType, Type, entries
 from formats.onnxpb.operator_sets import signature_of
-from formats.onnxpb.wire.decoder import decode
-from formats.onnxpb.wire.encoder import encoded_for_protobuf
 from formats.onnxruntime import MICROSOFT
-from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -374,62 +368,3 @@ _RULES: Final[Mapping[tuple[str, str], Callable[[Node, list[str], Mapping[str, l
     (MACHINE_LEARNING, "DictVectorizer"): _vectorized,
     (MACHINE_LEARNING, "LabelEncoder"): _labels,
 }
-
-
-# Inference by the package onnx
-
-SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
-SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
-KNOWN_TWICE = "already exists"  # what onnx says of a call of a function in a subgraph, when it follows data
-INDICES = (dtypes.INT32, dtypes.INT64)
-
-
-def without_weights(tensor: Tensor) -> Tensor:
-    """The tensor, or if it is large one that refers to data which nobody reads."""
-    try:
-        source = tensor.source()
-    except TensorDataError:  # strings, or data that do not fit
-        return tensor
-    most = SMALL_INDICES_BYTES if tensor.data_type in INDICES and len(tensor.dims) <= 1 else SMALL_BYTES
-    if source.nbytes <= most:
-        return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
-    return with_reference(tensor, {"location": "weights"})
-
-
-def inferred(model: Model, *, strict: bool = False) -> Model | None:
-    """The model without its weights, with the types and shapes that onnx infers; `None` if it is too large for that.
-
-    Raises: MissingPackageError if onnx is not installed; EditError if it is `strict` and finds a contradiction.
-    """
-    with needed("onnx", "inferred shapes"):
-        import onnx.shape_inference
-    data = encoded_for_protobuf(model, without_weights)
-    if data is None:
-        return None
-    try:
-        try:
-            with_shapes = onnx.shape_inference.infer_shapes(data, strict_mode=strict, data_prop=True)
-        except Exception as error:
-            if KNOWN_TWICE not in str(error):
-                raise
-            with_shapes = onnx.shape_inference.infer_shapes(data, strict_mode=strict)
-    except Exception as error:  # of several kinds: InferenceError, or what C++ raises
-        if strict:
-            raise EditError(_one_line(error)) from None
-        return None
-    if isinstance(with_shapes, onnx.ModelProto):
-        with_shapes = with_shapes.SerializeToString()
-    return decode(Literal(with_shapes), Model)
-
-
-def _one_line(error: Exception) -> str:
-    """The last part of the error of onnx, which names the node."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if "op_type" in line] or lines or [type(error).__name__]
-    text = (
-        named[0]
-        .replace("[ShapeInferenceError]", "")
-        .replace("Inference error(s):", "")
-        .replace("[TypeInferenceError]", "")
-    )
-    return " ".join(text.split())[:300]

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, parser
 import formats
 from formats.ir import walk
 from formats.ir.model import Graph, Model
-from formats.onnxpb.value_types import inferred, operator_type_text, value_types
+from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.value_types import operator_type_text, value_types
 
 FLOAT = TensorProto.FLOAT
 HEAD = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "com.microsoft" : 1]>\n'

@@ -1,0 +1,186 @@
+"""Types and shapes that the package onnx infers, in a process of its own, for a model without its weights."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from formats.errors import EditError, TensorDataError, UnsupportedError
+from formats.extras import needed
+from formats.ir import dtypes
+from formats.ir.functions import expanded_size, functions_of
+from formats.ir.model import Model
+from formats.ir.storage import with_raw_data, with_reference
+from formats.onnxpb.wire.decoder import decode
+from formats.onnxpb.wire.encoder import encoded_for_protobuf
+from formats.tensordata.sources.source import Literal
+
+if TYPE_CHECKING:
+    from formats.ir.model import Tensor
+
+SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
+SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
+INDICES = (dtypes.INT32, dtypes.INT64)
+# What onnx may take: nodes, each call of a function counted as often as it happens, and bytes of memory and of results.
+MOST_NODES: Final = 1_000_000
+MOST_CALLS_INSIDE: Final = 100  # functions that call each other
+MEMORY_BYTES: Final = 192 << 20  # of which Python, numpy and onnx take about a third
+MEMORY_PER_BYTE: Final = 200
+RESULT_BYTES: Final = 16 << 20
+RESULT_PER_BYTE: Final = 16
+# It finds the modules that this process finds, but none in the current folder, which `-c` alone would add.
+ONE_THREAD: Final = dict.fromkeys(("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # for memory
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from formats.onnxpb.inference_process import main; main()"
+
+
+def without_weights(tensor: Tensor) -> Tensor:
+    """The tensor, or if it is large one that refers to data which nobody reads."""
+    try:
+        source = tensor.source()
+    except TensorDataError:  # strings, or data that do not fit
+        return tensor
+    most = SMALL_INDICES_BYTES if tensor.data_type in INDICES and len(tensor.dims) <= 1 else SMALL_BYTES
+    if source.nbytes <= most:
+        return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
+    return with_reference(tensor, {"location": "weights"})
+
+
+def inferred(model: Model, *, strict: bool = False) -> Model | None:
+    """The model without its weights, with the types and shapes that onnx infers; `None` if it is too large for that.
+
+    Raises: MissingPackageError if onnx is not installed; EditError if it is `strict` and finds a contradiction;
+    UnsupportedError if the graph needs more memory or time than one of its size may take.
+    """
+    with needed("onnx", "inferred shapes"):
+        _check_installed()
+    _check_calls(model)
+    data = encoded_for_protobuf(model, without_weights)
+    if data is None:
+        return None
+    word, result = _PROCESS.ask(data, strict=strict, follows_data=True)
+    if word in ("memory", "ended"):
+        # It keeps the elements of vectors, even of floats: without them, it knows fewer shapes.
+        word, result = _PROCESS.ask(data, strict=strict, follows_data=False)
+    if word in ("memory", "ended"):
+        raise UnsupportedError(
+            f"onnx cannot infer the shapes of this graph of {len(data):,} bytes with {_memory(len(data)) >> 20:,} MiB "
+            "of memory, or in the time that one of this size may take"
+        )
+    if word == "error":
+        if strict:
+            raise EditError(_one_line(result.decode(errors="replace")))
+        return None
+    most = RESULT_BYTES + RESULT_PER_BYTE * len(data)
+    if len(result) > most:
+        raise UnsupportedError(
+            f"onnx infers shapes of {len(result):,} bytes for a graph of {len(data):,}; at most {most:,} are read"
+        )
+    return decode(Literal(result), Model)
+
+
+def _check_installed() -> None:
+    if (find_spec("onnx") if sys.modules.get("onnx", "") == "" else sys.modules["onnx"]) is None:
+        raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
+
+
+def _check_calls(model: Model) -> None:
+    """Raises UnsupportedError if functions are called too often: onnx infers each call anew."""
+    functions = functions_of(model.functions)
+    sizes: dict[tuple[str, str, str], float] = {}
+    for key in functions:
+        if (size := expanded_size(key, functions, sizes, MOST_CALLS_INSIDE)) > MOST_NODES:
+            count = "without end" if size == float("inf") else f"{size:,.0f} nodes"
+            raise UnsupportedError(
+                f"the function {key[1]!r:.80} becomes {count} with all functions that it calls; onnx infers the shapes "
+                f"of at most {MOST_NODES:,}"
+            )
+
+
+def _memory(nbytes: int) -> int:
+    return MEMORY_BYTES + MEMORY_PER_BYTE * nbytes
+
+
+class _InferenceProcess:
+    """The process that infers, started when it is first asked; one request at a time."""
+
+    def __init__(self) -> None:
+        self._forget()
+        atexit.register(self._end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """The process is that of another one, which has been copied."""
+        self._lock = threading.Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def ask(self, data: bytes, *, strict: bool, follows_data: bool) -> tuple[str, bytes]:
+        """The word and the bytes of the answer; `ended` if the process has ended, since a request took too much."""
+        with self._lock:
+            running = self._running or self._started()
+            self._running = None  # if the caller is interrupted now, nobody reads the rest of the answer
+            assert running.stdin is not None
+            try:
+                running.stdin.write(b"%d %d %d %d\n" % (len(data), strict, follows_data, _memory(len(data))))
+                running.stdin.write(data)
+                running.stdin.flush()
+                answer = _answer(running)
+            except OSError:  # it has ended
+                answer = "ended", b""
+            except BaseException:
+                running.kill()
+                raise
+            if answer[0] == "ended":
+                running.kill()
+                running.communicate()
+            else:
+                self._running = running
+            return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        running = subprocess.Popen(  # noqa: S603 - this Python
+            [sys.executable, "-I", "-c", PROGRAM, *filter(None, sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what C++ says when it ends the process
+            env={**os.environ, **ONE_THREAD},
+        )
+        word, text = _answer(running)
+        if word != "ready":
+            running.kill()
+            running.communicate()
+            with needed("onnx", "inferred shapes"):
+                raise ImportError(text.decode(errors="replace") or "its process does not start")
+        return running
+
+    def _end(self) -> None:
+        if self._running is not None:
+            self._running.communicate()
+
+
+def _answer(running: subprocess.Popen[bytes]) -> tuple[str, bytes]:
+    """The word and the bytes of the next answer; `ended` if there is none."""
+    assert running.stdout is not None
+    word, _, nbytes = running.stdout.readline().partition(b" ")
+    if not nbytes:
+        return "ended", b""
+    data = running.stdout.read(int(nbytes))
+    return (word.decode(), data) if len(data) == int(nbytes) else ("ended", b"")
+
+
+_PROCESS = _InferenceProcess()
+
+
+def _one_line(text: str) -> str:
+    """The last part of the error of onnx, which names the node."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if "op_type" in line] or lines or ["onnx says no reason"]
+    line = named[0]
+    for word in ("[ShapeInferenceError]", "Inference error(s):", "[TypeInferenceError]"):
+        line = line.replace(word, "")
+    return " ".join(line.split())[:300]
