@@ -60,7 +60,7 @@ UPWARD = {
     ("formats.onnxpb.external.archive_links", "formats.onnxzip.reader"): "a graph can be linked to an archive",
 }
 # What other codecs use of `onnxpb`, besides the wire format: a graph in an archive is a message like those beside it.
-OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "shape_inference", "value_types")}
+OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "shape_inference")}
 
 # The modules that read protobuf without the table of its messages, and why.
 WITHOUT_TABLE = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import contextmanager, suppress
-from glob import glob
+from fnmatch import fnmatch
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -138,17 +138,71 @@ def extensions_in_folders(from_format: str | None) -> set[str]:
 
 
 def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[SourceFile]:
-    names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - of a text as it was typed
+    names = sorted(matching(pattern))
     fixed = Path(*takewhile(PATTERN.isdisjoint, Path(pattern).parts[:-1]))  # the folders before the first pattern
     for name in names:
         path = Path(name)
         below = path.relative_to(fixed)
+        if is_stream(or_stream(path)):  # nobody may ever write into it
+            continue
         if not path.is_dir():
             yield SourceFile(path, below)
         elif "**" not in Path(pattern).parts:  # this also finds folders and their content
             yield from _inside(path, below, extensions, except_in)
     if not names:
         yield SourceFile(Path(pattern), Path(Path(pattern).name))
+
+
+def matching(pattern: str) -> dict[str, None]:
+    """The files and folders that match a pattern, and the folders that cannot be read.
+
+    As in shells, `**` means any folders below, but none behind a link, which may lead back; hidden ones match only a
+    pattern that begins with a dot.
+    """
+    drive, path = os.path.splitdrive(pattern)
+    places = dict.fromkeys([drive + os.sep if path.startswith(("/", os.sep)) else drive])
+    unread: dict[str, None] = {}
+    parts = [part for part in path.replace(os.sep, "/").split("/") if part not in ("", ".")]
+    for index, part in enumerate(parts, 1):
+        steps = (_step(place, part, unread, is_last=index == len(parts)) for place in places)
+        places = dict.fromkeys(name for names in steps for name in names)
+    wants_folders = pattern.endswith(("/", os.sep))
+    return {name: None for name in places if name and (not wants_folders or os.path.isdir(name))} | unread  # noqa: PTH112
+
+
+def _step(place: str, part: str, unread: dict[str, None], *, is_last: bool) -> Iterator[str]:
+    """The paths in a place that match one part of a pattern; for `**` folders, and as the last part also files."""
+    if part == "**":
+        yield place
+        waiting = [place]
+        while waiting:
+            folder = waiting.pop()
+            for entry in _entries(folder, unread):
+                name = os.path.join(folder, entry.name)  # noqa: PTH118 - `Path` would lose the form of the first place
+                if entry.name.startswith("."):
+                    continue
+                if is_folder := entry.is_dir(follow_symlinks=False):
+                    waiting.append(name)
+                if is_folder or is_last:
+                    yield name
+    elif PATTERN & {*part}:
+        for entry in _entries(place, unread):
+            if fnmatch(entry.name, part) and (part.startswith(".") or not entry.name.startswith(".")):
+                yield os.path.join(place, entry.name)  # noqa: PTH118
+    elif os.path.lexists(name := os.path.join(place, part)):  # noqa: PTH118
+        yield name
+
+
+def _entries(folder: str, unread: dict[str, None]) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing if it is none, or cannot be read, which `unread` keeps."""
+    try:
+        with os.scandir(folder or ".") as entries:
+            return [*entries]
+    except NotADirectoryError:
+        return []
+    except OSError:
+        unread[folder] = None
+        return []
 
 
 def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path | None) -> Iterator[SourceFile]:

@@ -387,9 +387,11 @@ def _parsed(line: bytes) -> Record | None:
         return None
     if not isinstance(content, dict) or not all(_is_path(content.get(key)) for key in ("source", "destination")):
         return None
+    names = ("source_files", "destination_files")
     if isinstance(begun := content.get("begun"), (int, float)):
-        return Record(content) if abs(begun) < LATEST_TIME else None
-    files = [content.get(name) for name in ("source_files", "destination_files")]
+        is_valid = abs(begun) < LATEST_TIME and all(_are_files(content.get(name, [])) for name in names)
+        return Record(content) if is_valid else None
+    files = [content.get(name) for name in names]
     is_whole = content.keys() >= {"version", "options", "error"} and all(map(_are_files, files))
     return Record(content) if is_whole else None
 

@@ -112,12 +112,9 @@ def expanded(texts: Sequence[str]) -> list[str]:
     """The arguments with patterns expanded on Windows, where shells do not expand them."""
     if os.name != "nt":
         return [*texts]
-    from glob import glob
+    from formats.batch.job_list import PATTERN, matching
 
-    def names(text: str) -> list[str]:
-        return glob(text, recursive=True) if {*text} & {*"*?["} else []  # noqa: PTH207 - of a text as it was typed
-
-    return [name for text in texts for name in names(text) or [text]]
+    return [name for text in texts for name in (sorted(matching(text)) if PATTERN & {*text} else ()) or [text]]
 
 
 class Stopped(BaseException):

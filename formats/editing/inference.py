@@ -304,7 +304,9 @@ MAX_CHARACTERS = 500
 MAX_DIGITS = 20
 LARGEST = (1 << 63) - 1
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# What Python's parser may get: other texts of a file bring warnings, or letters that Python takes for others.
+_EXPRESSION = re.compile(r"(?: |\d+(?!\w)|[A-Za-z_]\w*|//|[-+*%(),])*", re.ASCII)
 _OPERATORS: dict[type, Any] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -341,7 +343,7 @@ def replaced(text: str, name: str, value: int | str) -> int | str | None:
 @cache
 def _parsed(text: str) -> ast.expr | None:
     """The expression, or `None` if the text is just a name."""
-    if len(text) > MAX_CHARACTERS or re.search(rf"\d{{{MAX_DIGITS}}}", text):
+    if len(text) > MAX_CHARACTERS or not _EXPRESSION.fullmatch(text) or re.search(rf"\d{{{MAX_DIGITS}}}", text):
         return None
     try:
         expression = ast.parse(text, mode="eval").body

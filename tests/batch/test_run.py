@@ -479,6 +479,10 @@ def test_lines_of_other_runs_stay(sources: list[Path]) -> None:
         '{"source": 1, "destination": "x"}\n',
         '{"source": "a", "destination": "b"}\n',
         '{"source":"a","destination":"b","source_files":[{}],"destination_files":[],"version":"","options":{},"error":null}\n',
+        *(
+            json.dumps({"source": "a", "destination": "b", "begun": 1, "source_files": files}) + "\n"
+            for files in ("abc", 5, None, [1], [{}], [{"path": [1]}])
+        ),
         "\x00",
         "precious",
         "[" * 100_000 + "\n",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import numpy as np
 import pytest
 
 import formats
+from formats.batch.job_list import matching
 from tests import commands
 from tests.batch.fleets import environment, save
 from tests.systems import PATIENCE_SECONDS
@@ -147,6 +151,49 @@ def test_patterns_are_placed_from_their_first_open_folder(folder: Path, pattern:
     """The outputs for a pattern keep the folders from the first one that the pattern leaves open."""
     assert run("batch", pattern, "--out", "out", "--to", "onnxz").exit_code == 0
     assert tree("out") == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and pipes")
+@pytest.mark.parametrize("source", ["models", "models/**/*", "models/**/*.onnx", "models/*/*.onnx", "models/**"])
+def test_links_and_pipes_in_folders_are_no_models(folder: Path, source: str) -> None:
+    """Links that lead back, loops of links, pipes and sockets neither stop a batch nor make a model twice."""
+    Path("models/back").symlink_to("..")
+    Path("models/again").symlink_to(".")
+    Path("models/in/up").symlink_to("../in")
+    Path("models/loop").symlink_to("loop")
+    os.mkfifo("models/in/pipe.onnx")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("models/in/socket.onnx")
+        Path("models/in/none.onnx").symlink_to("nothing")
+        done = run("batch", source, "--out", "out", "--to", "onnxz")
+    outputs = [name.rpartition("/")[2] for name in tree("out") if name.endswith(".onnxz")]
+    if source == "models/*/*.onnx":  # one star follows the links that it matches, as shells do
+        assert sorted(outputs) == ["a.onnxz", "a.onnxz", "b.onnxz", "c.onnxz", "d.v2.onnxz"]
+    else:
+        assert sorted(outputs) == ["a.onnxz", "c.onnxz", "d.v2.onnxz"]
+    assert "none.onnx" in done.stderr
+
+
+def test_patterns_match_as_those_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In random folders without links, patterns match what `glob` of Python finds."""
+    pick = random.Random(1)
+    patterns = "* *.onnx ** **/*.onnx a/**/*.onnx */*.onnx **/a/* .* **/.* [ab]/?.onnx ./**/m.onnx */ **/ a/../* [!a]/*"
+    for number in range(20):
+        monkeypatch.chdir(tmp_path)
+        Path(f"{number}").mkdir()
+        monkeypatch.chdir(tmp_path / f"{number}")
+        folders = [Path()]
+        for _ in range(12):
+            path = pick.choice(folders) / pick.choice(["a", "b", ".h", "c[1]", "d.onnx", "m.onnx", ".x.onnx"])
+            if not path.exists():
+                if pick.random() < 0.5:
+                    path.mkdir()
+                    folders.append(path)
+                else:
+                    path.touch()
+        for pattern in (*patterns.split(), f"{tmp_path}/{number}/**/*.onnx"):
+            expected = {os.path.normpath(name) for name in glob(pattern, recursive=True)} - {"."}
+            assert {os.path.normpath(name) for name in matching(pattern)} == expected, pattern
 
 
 def test_a_pattern_that_fits_nothing_is_told(folder: Path) -> None:

@@ -252,6 +252,12 @@ def test_names_in_subgraphs_functions_and_types() -> None:
         ("batch**2", {"batch**2"}, 3, "batch**2"),
         ("a b", {"a b"}, 3, "a b"),
         ("unk__1", {"unk__1"}, 3, "unk__1"),
+        ("é*batch", {"é*batch"}, 3, "é*batch"),
+        ("batch+ſ", {"batch+ſ"}, 3, "batch+ſ"),
+        ("1if batch else 3", {"1if batch else 3"}, 3, "1if batch else 3"),
+        ('batch+"\\\x1b"', {'batch+"\\\x1b"'}, 3, 'batch+"\\\x1b"'),
+        ("batch+\n1", {"batch+\n1"}, 3, "batch+\n1"),
+        ("0777*batch", {"0777*batch"}, 3, "0777*batch"),
     ],
 )
 def test_computed_dims(text: str, words: set[str], value: int, expected: Any) -> None:
