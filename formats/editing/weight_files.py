@@ -11,32 +11,42 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 import zlib
+from functools import partial
+from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from formats.errors import DecodeError, UnsupportedError
+import numpy as np
+from numpy.lib import format as npy
+
+from formats.errors import DecodeError, ExternalDataError, TensorDataError, UnsupportedError
 from formats.ir import dtypes
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.external import safetensors
+from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.safetensors import LENGTH_BYTES, MAX_HEADER_BYTES, METADATA, PADDING, TYPES
 from formats.tensordata.file import File
 from formats.tensordata.plan import FilePlan, PlacedWrite
 from formats.tensordata.sources.source import Literal
+from formats.tensordata.sources.transform import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from formats.tensordata.sources.source import Source
+    from formats.tensordata.sources.transform import Buffer
 
 
 SAFETENSORS, NPZ, NPY = ".safetensors", ".npz", ".npy"
 INDEX = ".safetensors.index.json"
 WRITTEN = (NPY, SAFETENSORS)  # the suffixes of files with one tensor
 MAX_INDEX_BYTES = 100_000_000
+MAX_TEXT_BYTES = 100_000_000  # of an array of texts, which is read as a whole
 ALIGNMENT = 64  # of the elements in a file that is written
 _NUMBERS = {name: number for number, name in TYPES.items()}
 # What json, zipfile and numpy raise for damaged files; RuntimeError is for encrypted entries, and nested lists.
@@ -59,26 +69,34 @@ def read_weights(path: Path, files: list[File] | None = None) -> dict[str, Tenso
     files.append(file)
     try:
         if path.name.lower().endswith(INDEX):
-            return _of_index(file.span(), path, files)
+            return _of_index(file, path, files)
         return _of_npz(file, path) if path.suffix.lower() == NPZ else _of_safetensors(file.span(), path)
     except _DAMAGED as error:
         raise DecodeError(f"this is no valid {path.suffix} file: {error}", path=path) from error
 
 
-def _of_index(source: Source, path: Path, files: list[File]) -> dict[str, Tensor]:
-    """The tensors in the files next to an index, which are only those that it names."""
+def _of_index(file: File, path: Path, files: list[File]) -> dict[str, Tensor]:
+    """The tensors in the files next to an index, which are only those that it names, by the rules of data files."""
+    source = file.span()
     if source.nbytes > MAX_INDEX_BYTES:
         raise DecodeError(f"the index has {source.nbytes:,} bytes, more than {MAX_INDEX_BYTES:,}", path=path)
     content = json.loads(source.read())
     places = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
         raise DecodeError("the index has no weight_map with the name of a file for each tensor", path=path)
+    data_files = DataFiles(path, model_file=file)
     shards: dict[str, dict[str, Tensor]] = {}
     for name in dict.fromkeys(places.values()):
         is_plain = name == PurePosixPath(name).name == PureWindowsPath(name).name
         if not (is_plain and name.endswith(SAFETENSORS)):
             raise DecodeError(f"the index names {name!r:.80}, which is no .safetensors file next to it", path=path)
-        shards[name] = read_weights(path.with_name(name), files)
+        try:
+            shard = data_files.open(name)
+        except ExternalDataError as error:
+            error.path = path.with_name(name)
+            raise
+        files.append(shard)
+        shards[name] = _of_safetensors(shard.span(), path.with_name(name))
     for tensor, name in places.items():
         if tensor not in shards[name]:
             raise DecodeError(f"{name:.80} has no tensor {tensor!r:.80}, which the index says", path=path)
@@ -129,13 +147,9 @@ def _of_npz(file: File, path: Path) -> dict[str, Tensor]:
 
 
 def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path) -> Tensor:
-    """The tensor in an entry; one that is stored as ONNX needs it stays in the file."""
-    from numpy.lib import format as npy
-
+    """The tensor in an entry, whose elements stay in the file until they are read."""
     with archive.open(entry) as stream:
-        version = npy.read_magic(stream)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        dims, is_fortran, dtype = read_header(stream)
+        dims, is_fortran, dtype = _npy_header(stream)
         start = stream.tell()
         if dtype.hasobject:
             raise DecodeError(
@@ -144,16 +158,53 @@ def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: 
         row = dtypes.from_numpy_dtype(dtype)
         if row is None:
             raise DecodeError(f"{name:.80} has numpy's type {dtype}, which ONNX does not have", path=path)
-        plain = not is_fortran and dtype.newbyteorder("<") == dtype and row.bits
-        if not plain or entry.compress_type != zipfile.ZIP_STORED:
+        elements = prod(dims)
+        nbytes, actual = elements * dtype.itemsize, entry.file_size - start
+        if nbytes != actual or (elements and not nbytes):
+            raise DecodeError(
+                f"{name:.80} has {actual:,} bytes, but its {elements:,} elements need {nbytes:,}", path=path
+            )
+        if not row.bits:
+            if nbytes > MAX_TEXT_BYTES:
+                raise DecodeError(
+                    f"{name:.80} has {nbytes:,} bytes of text; at most {MAX_TEXT_BYTES:,} are read", path=path
+                )
             stream.seek(0)
             return from_numpy(npy.read_array(stream, allow_pickle=False), name)
-    nbytes = row.nbytes(dims)
-    if start + nbytes != entry.file_size:
-        raise DecodeError(f"{name:.80} has {entry.file_size - start:,} bytes, but its dims need {nbytes:,}", path=path)
     head = source.read(entry.header_offset, _LOCAL_HEADER_BYTES)
     begin = entry.header_offset + len(head) + sum(int.from_bytes(head[at : at + 2], "little") for at in (26, 28))
-    return Tensor(dims=list(dims), data_type=row.number, name=name, raw_data=source.slice(begin + start, nbytes))
+    data = source.slice(begin, entry.compress_size)
+    is_stored = entry.compress_type == zipfile.ZIP_STORED
+    if is_stored and not is_fortran and dtype.newbyteorder("<") == dtype:
+        data = data.slice(start, nbytes)
+    elif is_stored or entry.compress_type == zipfile.ZIP_DEFLATED:
+        unpack = partial(_elements, not is_stored, entry.CRC, start, dims, is_fortran, dtype)
+        data = Transform("an array of numpy", 0, 0, unpack).of(data, nbytes)
+    else:
+        raise DecodeError(f"{name:.80} is packed in a way that numpy does not use; save it with numpy.savez", path=path)
+    return Tensor(dims=list(dims), data_type=row.number, name=name, raw_data=data)
+
+
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """The dims, whether the elements stand by columns, and the type of an array."""
+    version = npy.read_magic(stream)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of files that Python 2 wrote
+        return npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
+
+
+def _elements(
+    is_packed: bool, crc: int, start: int, dims: tuple[int, ...], is_fortran: bool, dtype: np.dtype[Any], data: Buffer
+) -> np.ndarray[Any, Any]:
+    """The elements of an entry as ONNX has them: by rows, and little-endian."""
+    content = data
+    if is_packed:
+        unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+        content = unpacker.decompress(data, start + prod(dims) * dtype.itemsize + 1)
+    if zlib.crc32(content) != crc:
+        raise TensorDataError("the checksum of the entry differs; the file is damaged")
+    array = np.frombuffer(content, dtype, prod(dims), start).reshape(dims, order="F" if is_fortran else "C")
+    return np.ascontiguousarray(array, dtype.newbyteorder("<"))
 
 
 def tensor_plan(tensor: Tensor, name: str, path: Path) -> FilePlan:
@@ -170,8 +221,6 @@ def tensor_plan(tensor: Tensor, name: str, path: Path) -> FilePlan:
 
 
 def _npy_head(tensor: Tensor, path: Path) -> bytes:
-    from numpy.lib import format as npy
-
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     dtype = None if row is None or row.bits < 8 else dtypes.numpy_dtype(row.number)
     if dtype is None or dtype.type.__module__ != "numpy":

@@ -174,6 +174,27 @@ def test_damaged_safetensors(data: bytes, tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+def test_files_of_an_index_are_confined(tmp_path: Path, tiny_model: Path) -> None:
+    """A file of an index may be a link into its folder, or into that of the index's own target, and nowhere else."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "model").mkdir()
+    save_file({"w": NEW}, tmp_path / "outside" / "private.safetensors")
+    save_file({"w": NEW}, tmp_path / "blobs" / "0a1b")
+    shard = tmp_path / "model" / "w.safetensors"
+    path = index(tmp_path / "model", {"w": "w.safetensors"})
+    shard.symlink_to("../outside/private.safetensors")
+    with pytest.raises(
+        formats.ExternalDataError, match=r"w\.safetensors: the data file is outside the model's directory"
+    ):
+        read_weights(path)
+    shard.unlink()
+    shard.symlink_to("../blobs/0a1b")
+    path.rename(tmp_path / "blobs" / "2c3d")
+    path.symlink_to("../blobs/2c3d")  # as in the cache of Hugging Face
+    np.testing.assert_array_equal(read_weights(path)["w"].numpy(), NEW)
+
+
 @pytest.mark.parametrize("cut", [0, 10, 200, 1000, 4200])
 def test_damaged_npz(cut: int, files: Path) -> None:
     """An .npz file that is cut, that has Python objects or a strange type, or lies about its size is an error."""
@@ -202,6 +223,54 @@ def test_strange_npz(tmp_path: Path) -> None:
     ):
         with pytest.raises(formats.DecodeError, match=words):
             read_weights(tmp_path / f"{name}.npz")
+
+
+def npz(path: Path, header: str, data: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    """Write an .npz file with the array `w`."""
+    head = header.encode() + b" " * (-(len(header) + 11) % 64) + b"\n"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("w.npy", b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + data)
+    return path
+
+
+HEADER = "{{'descr': {!r}, 'fortran_order': {}, 'shape': {}, }}"
+
+
+@pytest.mark.parametrize("kind", ["|S0", "<U0"])
+def test_elements_without_bytes_are_refused(kind: str, tmp_path: Path) -> None:
+    """A hundred million elements of a type without bytes are not made."""
+    path = npz(tmp_path / "w.npz", HEADER.format(kind, False, (10**8,)), b"")
+    with pytest.raises(formats.DecodeError, match=r"w has 0 bytes, but its 100,000,000 elements need 0"):
+        read_weights(path)
+
+
+def test_only_what_is_needed_is_unpacked(tmp_path: Path) -> None:
+    """A packed array is unpacked when it is read, with the check of the zip format; others stay packed."""
+    elements = 1 << 25
+    path = npz(tmp_path / "w.npz", HEADER.format(">f4", True, (2, elements // 2)), bytes(4 * elements))
+    tracemalloc.start()
+    try:
+        tensor = read_weights(path)["w"]
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert (tensor.dims, tensor.source().nbytes) == ([2, elements // 2], 4 * elements)
+    numbers = np.random.default_rng(1).integers(0, 1 << 30, (2, 50_000)).astype(">i4")
+    path = npz(tmp_path / "n.npz", HEADER.format(">i4", True, numbers.shape), numbers.tobytes("F"))
+    np.testing.assert_array_equal(read_weights(path)["w"].numpy(), numbers)
+    damaged = bytearray(path.read_bytes())
+    for place in (damaged.index(b"PK\1\2") + 16, 14):  # the checksum of the entry in both headers
+        damaged[place] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(formats.FormatError, match="checksum"):
+        read_weights(path)["w"].numpy()
+
+
+def test_arrays_of_python_2_are_read_quietly(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """A header with a long integer of Python 2 is read without a warning of numpy."""
+    path = npz(tmp_path / "w.npz", "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }", bytes(8))
+    assert read_weights(path)["w"].dims == [2]
+    assert not recwarn.list
 
 
 def index(folder: Path, places: Any) -> Path:
@@ -255,5 +324,5 @@ def test_a_wrong_index(places: Any, words: str, tmp_path: Path) -> None:
 def test_an_index_names_a_file_that_is_missing(tiny_model: Path) -> None:
     """A missing file is named."""
     path = index(tiny_model.parent, {"w": "gone.safetensors"})
-    with pytest.raises(FileNotFoundError, match=r"gone\.safetensors"):
+    with pytest.raises(formats.ExternalDataError, match=r"gone\.safetensors: the data file of model.* does not exist"):
         formats.edit(tiny_model, tiny_model.with_name("new.onnx"), weights=path)
