@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MAKES, MEMORY, REPLACES, FormatError, OptionError, soft_limit, words_of
 from formats.options import ASKED
+from formats.tensordata.remote.address import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,7 @@ NO_WORDS = OptionWords()
 def describe(error: BaseException, words: OptionWords = NO_WORDS) -> list[str]:
     """The error as text for people: one line, and one further line for each of its reasons; options become flags."""
     lines = error.lines() if isinstance(error, FormatError) else [_message(error, words)]
-    return [in_flags(line, words) for line in lines]
+    return [without_secrets(in_flags(line, words)) for line in lines]
 
 
 def _message(error: BaseException, words: OptionWords) -> str:
@@ -84,7 +85,7 @@ def traceback_lines(error: BaseException) -> list[str]:
         lines.append("Traceback (most recent call last):")
         lines += (line for frame in traceback.format_tb(one.__traceback__) for line in frame.rstrip("\n").split("\n"))
         lines += (f"{type(one).__qualname__}: {one}", *getattr(one, "__notes__", ()))
-    return lines
+    return [without_secrets(line) for line in lines]
 
 
 def in_flags(text: str, words: OptionWords) -> str:

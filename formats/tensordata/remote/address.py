@@ -28,6 +28,11 @@ ARCHIVES = ("zip", "tar", "libarchive")
 WEB = ("http", "https")
 # In these protocols, the text before an @ is a container, a repository or a revision, not a user with a password.
 _NO_USERS = frozenset(("abfs", "abfss", "adl", "wasb", "wasbs", "az", "git", "github", "hf", "s3", "s3a", "gs", "gcs"))
+_NAMED_USERS = frozenset(("git", "github"))  # of an organisation and a repository, with a colon between them
+_LINK = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/[^\s'\"`<>|]+")  # a path of an address has one slash there
+_SECRET_PARAMETER = re.compile(r"(?i)([?&;#][\w.-]*(?:token|key|sig|secret|pass|auth|cred)[\w.-]*=)[^?&;#\s'\"]*")
+# The value of a parameter, as in ;token=... and ?key=...; the version of an object is none.
+_PARAMETER = re.compile(r"([?&;#](?!versionId=)[\w.-]+=)([^&;#]*)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?=://|::)")  # at least two letters: one letter is a drive of Windows
 _QUERY = re.compile(r"[?#]")
 _VERSION = re.compile(r"\?versionId=")
@@ -51,7 +56,7 @@ def parse_address(text: str) -> Path:
     scheme, separator, rest = text.partition("://")
     if separator and not rest.strip("/") and "::" not in text:
         place = "server" if scheme.lower().startswith("http") else "bucket"
-        raise OptionError(f"{text} names no file; write an address such as {scheme}://{place}/model.onnx")
+        raise OptionError(f"{_redacted(text)} names no file; write an address such as {scheme}://{place}/model.onnx")
     if separator and scheme.lower() in LOCAL and "::" not in text:
         name = unquote(re.sub(r"^localhost(?=/)", "", rest))
         return Path(name[1:] if os.name == "nt" and re.match(r"/[A-Za-z]:", name) else name)
@@ -235,33 +240,54 @@ class Address(_Path):
         return Address, (self.url, self.storage_options, self.retries)
 
 
+def without_secrets(text: str) -> str:
+    """A text with addresses in it, such as an error or a command line, without their possible secrets."""
+    text = _LINK.sub(lambda chain: "::".join(map(_redacted, chain[0].split("::"))), text)
+    return _SECRET_PARAMETER.sub(rf"\1{HIDDEN}", text)
+
+
 def _redacted(link: str) -> str:
     """One link of a chain, without its possible secrets."""
-    scheme, separator, rest = link.partition("://")
-    if not separator:
+    match = re.fullmatch(r"([^:]+)(:/+)(.*)", link, re.DOTALL)
+    if match is None:
         return link
-    host, slash, path = rest.partition("/")
-    user, at, server = host.rpartition("@")
-    if at and (scheme in WEB or (":" in user and scheme not in _NO_USERS)):
-        host = f"{HIDDEN}@{server}"
-    rest = f"{host}{slash}{path}"
-    if scheme in WEB:
-        rest, mark, query = rest.partition("?")
-        rest = rest.partition("#")[0]
-        if mark:
-            pairs = (part.partition("=") for part in query.partition("#")[0].split("&"))
-            rest += "?" + "&".join(f"{name}={HIDDEN}" if equals else HIDDEN for name, equals, _ in pairs)
-    else:
-        rest = re.sub(r"([?&](?!versionId)[\w.-]+=)[^&#]*", rf"\1{HIDDEN}", rest)
-    return f"{scheme}{separator}{rest}"
+    scheme, separator, rest = match.groups()
+    user = _user(scheme, rest)
+    rest = f"{HIDDEN}@{rest[len(user) + 1 :]}" if user else rest
+    mark = query = ""
+    if scheme.lower() in WEB:
+        rest, mark, query = rest.partition("#")[0].partition("?")
+    pairs = (part.partition("=") for part in query.split("&"))
+    shown = "&".join(f"{name}={HIDDEN}" if equals else HIDDEN for name, equals, _ in pairs) if mark else ""
+    place = _PARAMETER.sub(rf"\1{HIDDEN}", rest)
+    return f"{scheme}{separator}{place}{mark}{shown}"
+
+
+def _user(scheme: str, rest: str) -> str:
+    """What stands before the server, an @ between them, and may be secret: a user, a password or a token.
+
+    A slash in a password should be escaped. If it is not, what looks like the port is no number, and all up to the last
+    @ is taken for secret.
+    """
+    place = _QUERY.split(rest)[0]
+    authority = place.partition("/")[0]
+    user, at, _ = authority.rpartition("@")
+    has_users = scheme.lower() not in _NO_USERS
+    if at and (has_users or (":" in user and scheme.lower() not in _NAMED_USERS)):
+        return user
+    _, colon, port = authority.partition(":")
+    if not at and colon and not port.isdecimal() and "@" in place and scheme.lower() not in _NAMED_USERS:
+        return place.rpartition("@")[0]
+    return ""
 
 
 def _secrets_in(link: str) -> Iterator[str]:
     scheme, _, rest = link.partition("://")
-    user, at, _ = rest.partition("/")[0].rpartition("@")
-    if at and scheme not in _NO_USERS:
+    if user := _user(scheme, rest):
         yield from _long_enough(user, *user.split(":"))
-    if scheme in WEB:
+    for match in _PARAMETER.finditer(rest):
+        yield from _long_enough(match[2], unquote(match[2]))
+    if scheme.lower() in WEB:
         for part in re.split(r"[?&#]", rest)[1:]:
             value = part.partition("=")[2] or part
             yield from _long_enough(value, unquote(value))

@@ -17,7 +17,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 import formats
 from formats.errors import FormatError, TensorDataError
 from formats.tensordata.remote import remote_file, stores
-from formats.tensordata.remote.address import Address
+from formats.tensordata.remote.address import Address, without_secrets
+from tests import commands
 from tests.tensordata.remote.remote_servers import Asked, S3Server, large_model
 
 MIB = 1 << 20
@@ -540,6 +541,16 @@ def test_the_command_on_s3(s3: S3Server, digits: Path) -> None:
 # Addresses
 
 
+SECRET_FORMS = (
+    "nosuch://user:sec-word@host/m.onnx",
+    "NoSuch://user:a/sec-word@host/m.onnx",
+    "nosuch://sec-word@host/m.onnx",
+    "nosuch://host/m.onnx?token=sec-word",
+    "nosuch://host/m.onnx;token=sec-word",
+    "simplecache::nosuch://user:sec-word@host/m.onnx",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -551,6 +562,19 @@ def test_the_command_on_s3(s3: S3Server, digits: Path) -> None:
         ("sftp://me:word@host/m.rten", "sftp://***@host/m.rten"),
         ("simplecache::https://u:p@host/m.onnx?s=1", "simplecache::https://***@host/m.onnx?s=***"),
         ("zip://in/m.onnx::https://u:p@host/a.zip", "zip://in/m.onnx::https://***@host/a.zip"),
+        ("https://user:sec/word@host/m.onnx", "https://***@host/m.onnx"),
+        ("HTTPS://user:word@host/m.onnx", "https://***@host/m.onnx"),
+        ("zip://in/m.onnx::HTTPS://u:word@host/a.zip", "zip://in/m.onnx::HTTPS://***@host/a.zip"),
+        ("https://host:8080/a@b/m.onnx", None),
+        ("https://cdn.host/npm/pack@1.0/m.onnx", None),
+        ("s3://KEY:SECRETword@bucket/m.onnx", "s3://***@bucket/m.onnx"),
+        ("s3://KEY:SECRET/word@bucket/m.onnx", "s3://***@bucket/m.onnx"),
+        ("ftp://TOKENword@host/m.onnx", "ftp://***@host/m.onnx"),
+        ("https://host/m.onnx;token=word", "https://host/m.onnx;token=***"),
+        ("https://host/m.onnx;token=word?sig=word", "https://host/m.onnx;token=***?sig=***"),
+        ("ftp://host/m.onnx;token=word", "ftp://host/m.onnx;token=***"),
+        ("abfs://container@account.dfs.core.windows.net/m.onnx", None),
+        ("s3://bucket/m.onnx?versionId=3", None),
         ("hf://owner/name@main/m.onnx", None),
         ("github://org:repo@sha/m.onnx", None),
     ],
@@ -559,8 +583,36 @@ def test_what_is_shown_of_an_address(text: str, shown: str | None) -> None:
     """The text of an address contains no secret, but the address does."""
     address = Address(text)
     assert (shown or text) == str(address)
-    assert text == address.url
+    assert text.partition("://")[2] == address.url.partition("://")[2]
     assert "word" not in f"{address!r}{address}"
+    assert address.redact(text).count("word") == 0
+    assert without_secrets(f"the file {text} is gone") == f"the file {_with_scheme(shown or text, text)} is gone"
+
+
+def _with_scheme(shown: str, text: str) -> str:
+    """Return an address with the scheme of another one."""
+    return text.partition("://")[0] + shown[len(shown.partition("://")[0]) :]
+
+
+@pytest.mark.parametrize("form", SECRET_FORMS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}", "convert {} o.onnx", "convert d.onnx {}", "convert d.onnx o.onnx --external-data {}", "inspect {} --json",
+        "verify {} --debug", "batch {} --out o --to onnxz", "batch d.onnx --out {} --to onnxz", "cp {} o.onnx",
+        "mv d.onnx {}", "rm {}", "edit d.onnx o.onnx --weights {}", "edit {} o.onnx --rename x=y", "diff {} d.onnx",
+        "merge {} d.onnx o.onnx", "extract {} o.onnx --outputs y", "pack {} o.onnxz", "share {} o.onnx", "unpack {} o",
+        "convert d.onnx o.onnx --allow {}", "convert d.onnx o.onnx --unknown={}", "convert d.onnx o.onnx --key-file {}",
+        "convert d.onnx o.onnx --manifest {}", "convert d.onnx o.onnx --opset {}", "repair {}", "completion {}",
+    ],
+)  # fmt: skip
+def test_no_command_prints_a_secret(form: str, line: str, digits: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """No verb prints a secret of an address, in whatever place the address was typed."""
+    monkeypatch.chdir(tmp_path)
+    formats.convert(digits, "d.onnx")
+    done = commands.run("formats", *line.format(form).split())
+    assert "sec-word" not in done.stdout + done.stderr
+    assert done.exit_code in (1, 2)
 
 
 def test_addresses_are_paths() -> None:
