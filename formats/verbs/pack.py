@@ -23,7 +23,8 @@ from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
 from formats.options import make_each_options, option, settle, size, text
 from formats.tensordata.engine import EngineOptions, execute, partial_progress
 from formats.tensordata.file import File
-from formats.tensordata.local.directory import made_folders, move_file
+from formats.tensordata.local.directory import Folder, LinkFoundError, made_folders, move_file, sync_directory
+from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.plan import WritePlan, losses_in_order
 from formats.verbs.arguments import local_path_of
 from formats.verbs.report import fields_as_json, losses_of_model, verdict_of_models
@@ -318,15 +319,20 @@ def unpack(
         raise no_directory(target.absolute().parent)
     models = {_model_file(name, contents, source_path): entry for name, entry in contents.graphs.items()}
     files = [*((entry.name, entry) for entry in contents.entries()), *models.items()]
-    if is_full:
-        _check_replaceable(target, [name for name, _ in files])
-        with TemporaryDirectory(prefix=".unpack-", dir=target.absolute().parent) as new:
-            nbytes = _write_files(files, source, Path(new) / "new", progress)
-            for name, _ in files:  # the graphs last
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                move_file(Path(new) / "new" / name, target / name)
-    else:
-        nbytes = _write_files(files, source, target, progress)
+    names = [name for name, _ in files]
+    _check_replaceable(target, names)
+    is_there = target.is_dir()
+    with (
+        made_folders(target.absolute().parent),
+        TemporaryDirectory(prefix=".unpack-", dir=_place_beside(target)) as place,  # only this user can write into it
+    ):
+        new = Path(place, "new")
+        nbytes = _write_files(files, source, new, progress)
+        if is_there:
+            _move_into(target, new, names)
+        else:
+            new.rename(target)
+            sync_directory(target.absolute().parent)
     return Unpacked(
         folder=target,
         nbytes=nbytes,
@@ -357,6 +363,31 @@ def _check_replaceable(target: Path, names: Iterable[str]) -> None:
         for folder in [*path.parents][: name.count("/")]:
             if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
                 raise FileExistsError(errno.EEXIST, "it is in the way of a folder", str(folder))
+
+
+def _place_beside(target: Path) -> Path:
+    """The folder around a folder, or itself if files cannot be made there and then be moved."""
+    parent = target.absolute().parent
+    if target.is_dir() and (not os.access(parent, os.W_OK) or parent.stat().st_dev != target.stat().st_dev):
+        return target
+    return parent
+
+
+def _move_into(target: Path, new: Path, names: Iterable[str]) -> None:
+    """Move the files with these names into a folder, the graphs last; no link in it is followed.
+
+    Raises: FileExistsError if a link is in place of a folder.
+    """
+    folder = Folder(target) if SYSTEM.open_folders else None
+    for name in names:
+        if folder is None:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            move_file(new / name, target / name)
+            continue
+        try:
+            folder.take(new / name, name.split("/"))
+        except LinkFoundError:
+            raise FileExistsError(errno.EEXIST, "a link is in the way of a folder", str(target / name)) from None
 
 
 def _write_files(

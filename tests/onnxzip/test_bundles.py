@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,6 +22,7 @@ from formats.onnxzip.reader import read_contents, read_hashes
 from formats.tensordata.file import File
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal
+from formats.verbs import pack
 from formats.verbs.model_files import layout
 from tests.commands import run
 from tests.programs import need
@@ -294,6 +296,37 @@ def test_unpack_writes_all_or_nothing(bundle: Path, tmp_path: Path) -> None:
         formats.unpack(tmp_path / "bad.onnxz", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert 0 == run("formats", "unpack", bundle, tmp_path / "no" / "out", "--parents").exit_code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows opens no folders")
+@pytest.mark.parametrize("exists", [False, True])
+def test_unpack_follows_no_link_of_another_process(
+    exists: bool, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that another process puts into the folder meanwhile is an error, and nothing is written behind it."""
+    (tmp_path / "elsewhere").mkdir()
+    out = tmp_path / "out"
+    if exists:
+        out.mkdir()
+    write_files = pack._write_files
+
+    def write_and_plant(*arguments: Any) -> int:
+        nbytes = write_files(*arguments)
+        if exists:
+            (out / "files").symlink_to(tmp_path / "elsewhere")
+        else:
+            out.symlink_to(tmp_path / "elsewhere")
+        return nbytes
+
+    monkeypatch.setattr(pack, "_write_files", write_and_plant)
+    if exists:
+        with pytest.raises(FileExistsError, match="a link is in the way of a folder"):
+            formats.unpack(bundle, out)
+    else:
+        with pytest.raises(OSError, match="out"):
+            formats.unpack(bundle, out)
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+    assert not [*tmp_path.glob(".unpack-*")]
 
 
 def test_unpacked_models_are_packed_to_the_same_archive(bundle: Path, tmp_path: Path) -> None:

@@ -235,16 +235,37 @@ class Folder:
 
         Raises: LinkFoundError if one of them is a link; OSError and FormatError as `File.open` does.
         """
-        *folders, name = steps
+        with self._below(steps[:-1], makes=False) as folder:
+            descriptor = os.open(steps[-1], FILE_FLAGS | _NO_LINKS, dir_fd=folder)
+        check_regular(descriptor, path)
+        return LocalFile(path, keep_open=keep_open, capabilities=capabilities, descriptor=descriptor)
+
+    def take(self, path: Path, steps: Sequence[str]) -> None:
+        """Move the file at `path` to the end of `steps`, and replace a file there; missing folders are made.
+
+        Raises: LinkFoundError if a folder on the way is a link; OSError if the file cannot be moved.
+        """
+        with self._below(steps[:-1], makes=True) as folder:
+            os.replace(path, steps[-1], dst_dir_fd=folder)
+
+    @contextmanager
+    def _below(self, steps: Sequence[str], *, makes: bool) -> Iterator[int]:
+        """A context with the descriptor of the folder at the end of `steps`; it `makes` what is missing.
+
+        Raises: LinkFoundError if one of them, or the file that the context opens, is a link.
+        """
         assert self._descriptor is not None
         here = self._descriptor
         try:
-            for step in folders:
+            for step in steps:
+                if makes:
+                    with suppress(FileExistsError):
+                        os.mkdir(step, dir_fd=here)
                 below = os.open(step, _FOLDER_FLAGS | _NO_LINKS, dir_fd=here)
                 if here != self._descriptor:
                     os.close(here)
                 here = below
-            descriptor = os.open(name, FILE_FLAGS | _NO_LINKS, dir_fd=here)
+            yield here
         except OSError as error:
             if error.errno in _LINK_ERRORS:
                 raise LinkFoundError from None
@@ -252,8 +273,6 @@ class Folder:
         finally:
             if here != self._descriptor:
                 os.close(here)
-        check_regular(descriptor, path)
-        return LocalFile(path, keep_open=keep_open, capabilities=capabilities, descriptor=descriptor)
 
     def has(self, name: str, file: LocalFile, *, follow_link: bool) -> bool:
         """Whether `name` in this folder is the file, or with `follow_link` is a link to it."""
