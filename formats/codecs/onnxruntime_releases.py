@@ -62,8 +62,9 @@ RELEASES: Final[Mapping[str, Reads]] = {
     "1.31": Reads(13, 26, 5),
     "1.32": Reads(14, 28, 5),
 }
-OLDEST: Final = next(iter(RELEASES))
-NEWEST: Final = list(RELEASES)[-1]
+ORDER: Final = tuple(RELEASES)  # the oldest first
+OLDEST: Final = ORDER[0]
+NEWEST: Final = ORDER[-1]
 # The first release with kernels on the CPU for a type whose versions an older one reads as well; `None`: no known one.
 TYPES: Final[Mapping[str, str | None]] = {
     "UINT4": "1.19",
@@ -153,21 +154,20 @@ def first_with_kernel(name: str, version: int) -> str | None:
     return FIRST_WITH_KERNEL.get((name, row.since_version), OLDEST)
 
 
-def newest_with_kernels(operators: Collection[str], version: int, release: str) -> int:
+def newest_with_kernels(operators: Collection[str], version: int, release: str) -> int | None:
     """The newest version of ONNX's set, up to this one, in which a release has kernels for all of these operators.
 
-    It is `version` if there is none from 7 on, the oldest one that onnxruntime promises.
+    `None`: there is none from 7 on, the oldest one that onnxruntime promises.
     """
-    for each in range(version, 6, -1):
-        if not any(is_before(release, first_with_kernel(name, each)) for name in operators):
-            return each
-    return version
+    for older in range(version, 6, -1):
+        if not any(is_before(release, first_with_kernel(name, older)) for name in operators):
+            return older
+    return None
 
 
 def is_before(release: str, first: str | None) -> bool:
     """Whether a release is older than the first one that takes something, or none takes it."""
-    known = list(RELEASES)
-    return first is None or known.index(release) < known.index(first)
+    return first is None or ORDER.index(release) < ORDER.index(first)
 
 
 def first_reading(opset: int) -> str | None:

@@ -26,6 +26,7 @@ from formats.extras import needed
 from formats.ir import ONNX
 from formats.ir.copies import copied
 from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
+from formats.ir.node_order import Names
 from formats.onnxpb.operator_sets import form_of, is_function, signature_of, signatures_of, versions_of
 from formats.onnxpb.shape_inference import inferred, without_weights
 from formats.onnxpb.value_types import operator_type_text, tensor_text, type_of, types_made
@@ -59,7 +60,7 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
     """
     result = NodeForm(lone)
     types, constants = dict(lone.types), dict(lone.constants)
-    taken = {*lone.node.input, *lone.node.output}
+    taken = Names((*lone.node.input, *lone.node.output))
     waiting = [(lone.node, given)]  # nodes in order, and the version in which each is written
     while waiting:
         node, version = waiting.pop(0)
@@ -80,7 +81,8 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
         result.constants |= form.constants
         constants |= form.constants
         types |= form.types
-        result.difference = result.difference or form.difference
+        for text, seen in form.differences.items():
+            result.tell(text, seen)
         waiting[:0] = [(made, version) for made in form.nodes]
     used = {name for node in result.nodes for name in names_used(node)}.union(lone.node.output)
     result.constants = {name: tensor for name, tensor in result.constants.items() if name in used}
@@ -117,7 +119,7 @@ def _in_step(lone: LoneNode, version: int, step: int, *, up: bool) -> tuple[Node
     if row is None:
         if min(_versions(lone.node)) == step:
             raise NoFormError("no older operator set has it")
-        raise NoFormError(f"nobody has compared version {step} of {operator} with the one before it")
+        raise NoFormError(f"it is not known here what changed in version {step} of {operator}")
     form, after = NodeForm(lone), step if up else step - 1
     try:
         (row.up if up else row.down)(lone, form)
@@ -148,17 +150,13 @@ def _types(form: NodeForm, version: int) -> dict[str, Type]:
     return result
 
 
-def _put_in_place(form: NodeForm, node: Node, taken: set[str]) -> None:
+def _put_in_place(form: NodeForm, node: Node, taken: Names) -> None:
     """Give the values of a form the names of a node, and names that are not taken to new ones."""
     names = dict(zip(form.lone.node.input, node.input, strict=True))
     names |= dict(zip(form.lone.node.output, node.output, strict=True))
-    for name in (*form.constants, *(name for made in form.nodes for name in made.output)):
+    for name in (*form.constants, *(name for new in form.nodes for name in new.output)):
         if name not in names:
-            new, number = name, 1
-            while new in taken:
-                new, number = f"{name}{number}", number + 1
-            names[name] = new
-            taken.add(new)
+            names[name] = taken.new(name)
     names.pop("", None)
     graph = Graph(node=form.nodes)
     rename(graph, names, None)
@@ -212,7 +210,7 @@ def _with_shapes(form: NodeForm, version: int) -> dict[str, Type]:
 
 def _graph_converted(graph: Graph, version: int, wanted: int) -> list[Node]:
     """The nodes of a graph in a definition, in another version of the set; nothing is known of their types."""
-    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    taken = Names(name for node in graph.node for name in (*node.input, *node.output))
     nodes: list[Node] = []
     constants: dict[str, Tensor] = {}
     for node in graph.node:
@@ -305,9 +303,9 @@ def _form_problem(node: Node, form: OperatorForm, version: int) -> str:
     forms = versions_of(node.domain or ONNX, node.op_type or "")
     for word, names, wanted in (("input", node.input, form.inputs), ("output", node.output, form.outputs)):
         if not wanted.least <= len(names) <= wanted.most:
-            counts = {since: getattr(each, f"{word}s") for since, each in forms.items()}
-            later = [since for since, each in counts.items() if each and each.least <= len(names) <= each.most]
-            if first := min((since for since in later if since > version), default=0):
+            counts = {number: getattr(other, f"{word}s") for number, other in forms.items() if number > version}
+            later = [number for number, count in counts.items() if count and count.least <= len(names) <= count.most]
+            if first := min(later, default=0):
                 return f"{node.op_type} with {len(names)} {word}s has no form before operator set {first}"
             return f"version {version} of the operator has {wanted} {word}s, not {len(names)}"
         omitted = (index for index, name in enumerate(names) if not name and wanted.letters[index : index + 1] == "S")
@@ -316,7 +314,7 @@ def _form_problem(node: Node, form: OperatorForm, version: int) -> str:
     given = {each.name or "": each for each in node.attribute}
     for name, each in given.items():
         if name not in form.attributes:
-            later = [since for since, other in forms.items() if since > version and name in other.attributes]
+            later = [number for number, other in forms.items() if number > version and name in other.attributes]
             if later:
                 return f"{node.op_type} with the attribute {name:.80} has no form before operator set {min(later)}"
             return f"version {version} of the operator has no attribute {name!r:.80}"
@@ -366,30 +364,40 @@ def _type_problem(node: Node, signature: TypeSignature, version: int, types: Map
 
 def instance(form: NodeForm, node: Node, fresh: Callable[[str], str]) -> tuple[list[Node], list[Tensor]]:
     """New nodes and constants for a node of the model, of which `form` has what it becomes; `fresh` makes new names."""
-    ends = [(f"i{index}", name) for index, name in enumerate(node.input)]
-    ends += [(f"o{index}", name) for index, name in enumerate(node.output)]
-    names = {new: name for new, name in ends if name}
-    near = node.name or next(filter(None, node.output), "") or node.op_type or ""
-    made = [copied(each) for each in form.nodes]
-    constants = [copied(each) for each in form.constants.values()]
-    for name in [*(name for each in made for name in each.output if name), *(each.name or "" for each in constants)]:
-        if name not in names:
-            names[name] = fresh(near)
-    rename(inner := Graph(node=made), names, None)
+    nodes = [copied(new) for new in form.nodes]
+    constants = [copied(tensor) for tensor in form.constants.values()]
+    names = _names_in_model(form, node, fresh)
+    rename(Graph(node=nodes), names, None)
     for tensor in constants:
         tensor.name = names[tensor.name or ""]
-    own = {each.name: each for each in entries(node, "attribute")}
-    main = next((each for each in made if each.op_type == node.op_type), made[-1])
-    for each in inner.node:
-        each.name = node.name if each is main or not node.name else fresh(f"{node.name}_{each.op_type}")
-        each.domain = node.domain
-        each.metadata_props = [copied(entry) for entry in entries(node, "metadata_props")]
-        each.doc_string = node.doc_string if each is main else None
-        each.attribute = [
-            own[a.name] if a.t is not None and a.name in own and own[a.name].t is not None else a
-            for a in each.attribute
-        ]
-    if main.op_type == node.op_type and not form.is_defined:
-        held = {each.name for each in main.attribute}
-        main.attribute += [a for a in own.values() if (a.g is not None or a.graphs) and a.name not in held]
-    return inner.node, constants
+    same = next((new for new in nodes if new.op_type == node.op_type), nodes[-1])  # the one that takes its place
+    attributes = {attribute.name: attribute for attribute in entries(node, "attribute")}
+    for new in nodes:
+        new.name = node.name if new is same or not node.name else fresh(f"{node.name}_{new.op_type}")
+        new.domain = node.domain
+        new.metadata_props = [copied(entry) for entry in entries(node, "metadata_props")]
+        new.doc_string = node.doc_string if new is same else None
+        new.attribute = [_with_weights(attribute, attributes) for attribute in new.attribute]
+    if same.op_type == node.op_type and not form.is_defined:  # subgraphs are no part of a form
+        present = {attribute.name for attribute in same.attribute}
+        graphs = (attribute for attribute in attributes.values() if attribute.g is not None or attribute.graphs)
+        same.attribute += [attribute for attribute in graphs if attribute.name not in present]
+    return nodes, constants
+
+
+def _names_in_model(form: NodeForm, node: Node, fresh: Callable[[str], str]) -> dict[str, str]:
+    """The names in the model for those in a form: the node's own for `i0` and `o0`, new ones for new values."""
+    ends = [(f"i{index}", name) for index, name in enumerate(node.input)]
+    ends += [(f"o{index}", name) for index, name in enumerate(node.output)]
+    names = {in_form: name for in_form, name in ends if name}
+    near = node.name or next(filter(None, node.output), "") or node.op_type or ""
+    for name in (*(name for new in form.nodes for name in new.output), *form.constants):
+        if name and name not in names:
+            names[name] = fresh(near)
+    return names
+
+
+def _with_weights(attribute: Attribute, originals: Mapping[str | None, Attribute]) -> Attribute:
+    """The attribute; one with a tensor is that of the model, since a form may have it without its weights."""
+    original = originals.get(attribute.name)
+    return original if attribute.t is not None and original is not None and original.t is not None else attribute

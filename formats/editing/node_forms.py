@@ -59,7 +59,7 @@ class LoneNode(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """What tells it from others."""
+        """A key that is equal for nodes that become the same nodes."""
         inputs, outputs = (
             [ValueInfo(name, self.types.get(name)) for name in names if name and name not in self.constants]
             for names in (self.node.input, self.node.output)
@@ -133,14 +133,14 @@ class LoneNode(NamedTuple):
 
 
 class NodeForm:
-    """The nodes and constants that take the place of a node, and what differs: a text, and when it can be seen."""
+    """The nodes and constants that take the place of a node, and what they compute differently."""
 
     def __init__(self, lone: LoneNode) -> None:
         self.lone = lone
         self.nodes: list[Node] = []
         self.constants: dict[str, Tensor] = {}
         self.types: dict[str, Type] = {}  # of the new values, as far as they are known
-        self.difference: tuple[str, Seen] | None = None
+        self.differences: dict[str, Seen] = {}  # what differs, and when it can be seen
         self.is_defined = False  # by other operators
 
     def keep(
@@ -199,8 +199,8 @@ class NodeForm:
         return self.constant(value, dtypes.INT64, name)
 
     def tell(self, text: str, seen: Seen = SPECIAL) -> None:
-        """Say what differs."""
-        self.difference = self.difference or (text, seen)
+        """Add what the new nodes compute differently, and when it can be seen."""
+        self.differences.setdefault(text, seen)
 
 
 def constant_of_node(node: Node) -> Tensor | None:

@@ -11,21 +11,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.editing.node_forms import NoFormError, constant_of_node
-from formats.editing.rewritings import axis_down, constant_of, data_type
+from formats.editing.rewritings import axis_down, constant_of, data_type, from_start
 from formats.ir import dtypes
 from formats.ir.model import entries
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formats.editing.node_forms import LoneNode, NodeForm
     from formats.editing.rewritings import Rewriting
 
 EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero before version 14"
 EVEN: Final = "its last part may be smaller than the others, which Split cannot do before version 18"
 TRAINING: Final = "Dropout drops elements in training before version 7; here it drops none, as in all runtimes"
-MASK: Final = (
-    "before version 12, ONNX does not say what the mask of a Dropout is that drops nothing; from it on it is true"
-)
+MASK: Final = "a Dropout that drops nothing has a mask of true from version 12 on; before, ONNX does not say its values"
 IN_TRAINING: Final = "it is in training mode, where each run computes something else"
 
 
@@ -86,20 +86,21 @@ def dropout_up(old: LoneNode, new: NodeForm) -> None:
 
 def mask_up(old: LoneNode, new: NodeForm) -> None:
     """The mask of an older Dropout has the type of its data."""
-    if not old.output(1):
-        new.keep()
-        return
-    new.keep(outputs=[old.output(0), "mask"])
-    new.add("Cast", ["mask"], old.output(1), to=data_type(old).number)
+    _mask(old, new, lambda: data_type(old).number)
 
 
 def mask_down(old: LoneNode, new: NodeForm) -> None:
-    """See `mask_up`."""
+    """The mask of a newer Dropout is BOOL."""
+    _mask(old, new, lambda: dtypes.BOOL)
+
+
+def _mask(old: LoneNode, new: NodeForm, elem_type: Callable[[], int]) -> None:
+    """The node with its mask cast to the type that the old version gives it."""
     if not old.output(1):
         new.keep()
         return
     new.keep(outputs=[old.output(0), "mask"])
-    new.add("Cast", ["mask"], old.output(1), to=dtypes.BOOL)
+    new.add("Cast", ["mask"], old.output(1), to=elem_type())
 
 
 def ratio_up(old: LoneNode, new: NodeForm) -> None:
@@ -241,7 +242,7 @@ def pad_axes_down(old: LoneNode, new: NodeForm) -> None:
     data, pads, value = (old.input(index) for index in range(3))
     rank = old.rank(data, "before version 18, it pads all axes")
     places = constant_of(old, 3, "axes")
-    places = [axis + rank if axis < 0 else axis for axis in places]
+    places = from_start(places, rank)
     begins_and_ends = [*places, *(axis + rank for axis in places)]
     amounts = old.constant(pads)
     if amounts is not None:
@@ -409,14 +410,10 @@ def layout_down(old: LoneNode, new: NodeForm) -> None:
 def one_scale_down(old: LoneNode, new: NodeForm) -> None:
     """Before version 13, one scale holds for all data."""
     dims = old.dims(old.input(1))
-    if dims is None or any(dim != 1 for dim in dims):
-        what = (
-            "the dims of this one are not known"
-            if dims is None or None in dims
-            else "not one for each place of an axis"
-        )
-        joined = ", and " if dims is None or None in dims else ", "
-        raise NoFormError(f"before version 13, it has one scale for all of its data{joined}{what}")
+    if dims is None or None in dims:
+        raise NoFormError("before version 13, it has one scale for all of its data, and the dims here are not known")
+    if any(dim != 1 for dim in dims):
+        raise NoFormError("before version 13, it has one scale for all of its data, not one for each place of an axis")
     new.keep(drop=["axis"])
 
 

@@ -1,4 +1,4 @@
-"""A model in other versions, of ONNX's operator sets and of the IR, which shares the weights of the given one.
+"""A model in other versions of ONNX's operator sets, which shares the weights of the given one.
 
 Spec: onnx.proto, `Version`; ONNX docs, IR.md.
 """
@@ -13,15 +13,14 @@ from formats.editing.extraction import all_nodes
 from formats.editing.node_conversion import converted, instance, since
 from formats.editing.node_forms import NoFormError, constant_node, constant_of_node, lone_node
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs_of
+from formats.editing.scopes import defined_in, names_used, subgraphs_of
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
-from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS, ONNX, domain_key, walk
+from formats.ir import FIRST_WITH_CONSTANTS, ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
 from formats.ir.model import (
     Function,
     Graph,
-    Message,
     Model,
     Node,
     Tensor,
@@ -31,11 +30,11 @@ from formats.ir.model import (
     entries,
     type_of_tensor,
 )
-from formats.onnxpb.newer_parts import newer_parts
+from formats.ir.node_order import Names
 from formats.onnxpb.operator_sets import NEWEST as SETS
 from formats.onnxpb.shape_inference import inferred
 from formats.onnxpb.value_types import type_of, value_types
-from formats.tensordata.plan import DOCUMENTATION, RARE, SPECIAL, USE, Loss
+from formats.tensordata.plan import RARE, SPECIAL, Loss
 from formats.words import counted, joined, listed
 
 if TYPE_CHECKING:
@@ -46,14 +45,12 @@ if TYPE_CHECKING:
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen
 
-    FormKey = tuple[
-        int, bytes
-    ]  # the operator set that a node has now, and `LoneNode.key`: equal nodes are converted once
+    # The operator set that a node has now, and `LoneNode.key`: equal nodes are converted once.
+    FormKey = tuple[int, bytes]
 
 
 NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
-OVERLOADS = FIRST_WITH_FIELDS["FunctionProto", "overload"]
 
 
 class Waiting(NamedTuple):
@@ -81,16 +78,14 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
     if newest is None:
         known = joined([repr(name) for name in SETS])
         raise UnsupportedError(f"no versions of the operators of {domain!r:.100} are known, only of {known}")
-    given = version_of(model.opset_import, domain)
-    if given is None:
+    of_graph = version_of(model.opset_import, domain)
+    if of_graph is None:
         raise UnsupportedError(f"the model imports no operators of {domain or 'ONNX'}, so their version cannot change")
-    versions = {
-        given,
-        *(v for function in model.functions if (v := version_of(function.opset_import, domain)) is not None),
-    }
-    if versions == {version}:
+    of_functions = (version_of(function.opset_import, domain) for function in model.functions)
+    imported = {of_graph, *(number for number in of_functions if number is not None)}
+    if imported == {version}:
         return model, EditResult()
-    if unknown := sorted(number for number in {version, *versions} if not 1 <= number <= newest):
+    if unknown := sorted(number for number in {version, *imported} if not 1 <= number <= newest):
         raise UnsupportedError(f"{domain or 'ONNX'} has the operator sets 1 to {newest}, not {unknown[0]}")
     new = copied(model)
     work = _SetConversion(new, version, domain)
@@ -101,7 +96,7 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
             if domain_key(entry.domain) == domain:
                 imports[index] = copied(entry)
                 imports[index].version = version
-    return new, EditResult((Edit("opset", work.sentence(given)),), tuple(work.losses()))
+    return new, EditResult((Edit("opset", work.sentence(of_graph)),), tuple(work.losses()))
 
 
 class _SetConversion:
@@ -114,7 +109,7 @@ class _SetConversion:
         self.waiting: dict[int, Waiting] = {}  # by the identity of the node
         self.forms: dict[FormKey, NodeForm] = {}
         self.refusals: dict[FormKey, str] = {}
-        self.names: set[str] = set()
+        self.names = Names()
         self.dropped_inputs: set[str] = set()  # that converted nodes no longer have
         self.differs: dict[tuple[str, int], bool] = {}
         self.calls: dict[Key, list[list[Type | None]]] = {}  # the types of the inputs of each call of a function
@@ -179,10 +174,10 @@ class _SetConversion:
         own = {} if isinstance(graph, Function) else dict(known_types(graph))
         types = types.new_child(hidden | own | types_by_place.get(where, {}))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
-        self.names.update(types, constants)
+        self.names.take((*types, *constants))
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
-            self.names.update(node.input, node.output, (node.name or "",))
+            self.names.take((*node.input, *node.output, node.name or ""))
             for name, inner in subgraphs_of(node):
                 attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
@@ -248,11 +243,7 @@ class _SetConversion:
 
     def fresh(self, near: str) -> str:
         """A name that no value has, near that of a node."""
-        number = 0
-        while (name := f"{near}_opset{self.version}{f'_{number}' if number else ''}") in self.names:
-            number += 1
-        self.names.add(name)
-        return name
+        return self.names.new(f"{near}_opset{self.version}")
 
     def drop_unused(self) -> None:
         """Drop constants that only converted nodes used, as an attribute has their value now."""
@@ -284,7 +275,7 @@ class _SetConversion:
         """What differs, each once."""
         places: dict[tuple[str, Seen], list[str]] = {}
         for waiting in self.waiting.values():
-            if (difference := self.forms[waiting.key].difference) is not None:
+            for difference in self.forms[waiting.key].differences.items():
                 places.setdefault(difference, []).append(waiting.place)
         for (detail, seen), where in places.items():
             times = f" ({len(where)} times)" if len(where) > 1 else ""
@@ -334,112 +325,3 @@ def _is_small(tensor: Tensor) -> bool:
         return tensor.source().nbytes <= SMALL_BYTES
     except FormatError:  # strings, or data that do not fit
         return False
-
-
-# Newer fields without which a model computes the same: what they are, and who misses them.
-OPTIONAL: dict[str, tuple[str, Seen]] = {
-    "metadata_props": ("metadata of nodes and other parts", DOCUMENTATION),
-    "value_info": ("types of values in functions", DOCUMENTATION),
-    "quantization_annotation": ("quantisation annotations", USE),
-    "device_configurations": ("device configurations of nodes", USE),
-    "configuration": ("device configurations", USE),
-}
-
-
-def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
-    """The model in this IR version, and what was done; newer fields without which it computes the same are dropped.
-
-    Raises: UnsupportedError that names the parts that are newer.
-    """
-    given = model.ir_version or 0
-    if given == version:
-        return model, EditResult()
-    new = copied(model)
-    new.ir_version = version
-    done = EditResult((Edit("ir_version", f"IR version {given} -> {version}"),))
-    if version < given:
-        done += EditResult(losses=tuple(_drop_optional(new, version)))
-        if version < OVERLOADS and (renamed := _without_overloads(new)):
-            detail = f"{counted(renamed, 'function')} got a name in place of an overload"
-            done += EditResult((Edit("ir_version", detail),))
-        if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
-            shown = listed(parts, NAMED, "; ", "part")
-            error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
-            error.reason = shown
-            raise error
-        if version < FIRST_WITH_CONSTANTS <= given:
-            done += _add_inputs(new)
-    return new, done
-
-
-def _without_overloads(model: Model) -> int:
-    """Give functions that differ only by their overload names of their own; return their number."""
-    functions = functions_of(model.functions)
-    taken = {(domain, name) for domain, name, _ in functions}
-    names: dict[Key, str] = {}
-    for key, function in functions.items():
-        domain, name, overload = key
-        if overload:
-            new, number = f"{name}_{overload}", 1
-            while (domain, new) in taken:
-                new, number = f"{name}_{overload}_{number}", number + 1
-            taken.add((domain, new))
-            names[key] = function.name = new
-            function.overload = None
-    for node in all_nodes([main_graph(model), *model.functions]):
-        if node.overload and (key := key_of(node.domain, node.op_type, node.overload)) in names:
-            node.op_type, node.overload = names[key], None
-    return len(names)
-
-
-def _drop_optional(model: Model, version: int) -> Iterator[Loss]:
-    """Drop the newer fields whose loss is only reported."""
-    wanted = {key for key, first in FIRST_WITH_FIELDS.items() if first > version and key[1] in OPTIONAL}
-    counts = Counter(name for message in _messages(model) for name in _dropped(message, wanted))
-    for name, number in counts.items():
-        words, seen = OPTIONAL[name]
-        yield Loss(name, "", f"IR version {version} has no {words}: {counted(number, 'part')} lost them", seen)
-
-
-def _dropped(message: Any, wanted: set[tuple[str, str]]) -> Iterator[str]:
-    for owner, name in wanted:
-        if owner == message.message and entries(message, name):
-            setattr(message, name, [])
-            yield name
-
-
-def _messages(model: Model) -> Iterator[Message]:
-    """All messages that may have a field that can be dropped."""
-    yield model
-    for graph in all_messages(model):
-        yield graph
-        yield from graph.node
-        yield from entries(graph, "value_info")
-        if not isinstance(graph, Function):
-            yield from (*graph.input, *graph.output, *graph.initializer)
-        for node in graph.node:
-            yield from (attribute.t for attribute in entries(node, "attribute") if attribute.t is not None)
-
-
-def _add_inputs(model: Model) -> EditResult:
-    """Make all initializers inputs as well.
-
-    Raises: UnsupportedError for those of subgraphs_of, which have no such inputs.
-    """
-    for graph in all_messages(model):
-        if not isinstance(graph, Function) and graph is not main_graph(model) and graph.initializer:
-            found = f"a subgraph has the initializer {graph.initializer[0].name!r:.80}"
-            raise UnsupportedError(
-                f"before IR version {FIRST_WITH_CONSTANTS}, an initializer must be an input; {found}"
-            )
-    known = {value.name for value in main_graph(model).input}
-    new = list(_inputs(main_graph(model), known))
-    main_graph(model).input = [*main_graph(model).input, *new]
-    words = f"{counted(len(new), 'initializer')} became inputs as well, which this version needs"
-    return EditResult((Edit("ir_version", words),)) if new else EditResult()
-
-
-def _inputs(graph: Graph, known: set[str | None]) -> Iterator[ValueInfo]:
-    for tensor in graph.initializer:
-        if tensor.name not in known:
-            yield ValueInfo(tensor.name, type_of_tensor(tensor))

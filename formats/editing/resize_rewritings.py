@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from formats.editing.node_forms import NoFormError
-from formats.editing.rewritings import constant_of
+from formats.editing.rewritings import constant_of, from_start
 from formats.ir import dtypes
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def resize_axes_down(old: LoneNode, new: NodeForm) -> None:
         return
     data, region, scales, sizes = (old.input(index) for index in range(4))
     rank = old.rank(data, "before version 18, it has scales or sizes for all axes")
-    places = new.integers([axis + rank if axis < 0 else axis for axis in axes], "axes")
+    places = new.integers(from_start(axes, rank), "axes")
     if scales:
         ones = new.constant([1] * rank, dtypes.FLOAT, "ones")
         scales = new.add("ScatterElements", [ones, places, scales], "scales", like=scales)
@@ -131,10 +131,9 @@ def resize_axes_down(old: LoneNode, new: NodeForm) -> None:
         new.add("Shape", [data], "dims")
         sizes = new.add("ScatterElements", ["dims", places, sizes], "sizes", like=sizes)
     if region:
-        every = [axis + rank if axis < 0 else axis for axis in axes]
-        ends = new.integers([*every, *(axis + rank for axis in every)], "ends")
-        whole = new.constant([0] * rank + [1] * rank, dtypes.FLOAT, "whole")
-        if (row := old.elem_type(region)) is not None and row.number != dtypes.FLOAT:
-            whole = new.constant([0] * rank + [1] * rank, row.number, "whole")
+        starts = from_start(axes, rank)
+        ends = new.integers([*starts, *(axis + rank for axis in starts)], "ends")
+        row = old.elem_type(region)
+        whole = new.constant([0] * rank + [1] * rank, dtypes.FLOAT if row is None else row.number, "whole")
         region = new.add("ScatterElements", [whole, ends, region], "region", like=region)
     new.keep(inputs=[data, region, scales, sizes], drop=["axes"])

@@ -15,7 +15,7 @@ from formats.ir import dtypes
 from formats.tensordata.plan import RARE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
     from formats.editing.node_forms import LoneNode, NodeForm
@@ -28,7 +28,7 @@ SCAN: Final = "before version 9, Scan has an axis for batches, and nothing conve
 
 
 def unchanged(old: LoneNode, new: NodeForm) -> None:
-    """The node means the same."""
+    """The same node: its text means the same in both versions."""
     new.keep()
 
 
@@ -39,16 +39,6 @@ def refused(reason: str) -> Rewriting:
         raise NoFormError(reason)
 
     return refuse
-
-
-def in_order(*rewritings: Rewriting) -> Rewriting:
-    """Checks, and then the one rewriting that writes the node."""
-
-    def rewrite(old: LoneNode, new: NodeForm) -> None:
-        for rewriting in rewritings:
-            rewriting(old, new)
-
-    return rewrite
 
 
 def dropped(*names: str) -> Rewriting:
@@ -75,13 +65,14 @@ def with_default(*drop: str, **attributes: Any) -> Rewriting:
 
 
 def only(name: str, *values: str, since: int) -> Rewriting:
-    """Refuse values of an attribute that only the newer version has."""
+    """The node, unless an attribute has a value that only the newer version has."""
 
-    def check(old: LoneNode, new: NodeForm) -> None:
+    def rewrite(old: LoneNode, new: NodeForm) -> None:
         if (value := old.value(name, values[0])) not in values:
             raise NoFormError(f"before version {since}, its {name} cannot be {value!r:.80}")
+        new.keep()
 
-    return check
+    return rewrite
 
 
 def constant_of(old: LoneNode, index: int, what: str) -> Any:
@@ -175,6 +166,11 @@ def axes_down(old: LoneNode, new: NodeForm) -> None:
 # Axes and indices counted from the end
 
 
+def from_start(axes: Iterable[int], rank: int) -> list[int]:
+    """Axes counted from the start, of which some may count from the end."""
+    return [axis + rank if axis < 0 else axis for axis in axes]
+
+
 def axis_down(old: LoneNode, new: NodeForm) -> None:
     """Axes in attributes, counted from the start."""
     counted: dict[str, Any] = {}
@@ -183,7 +179,7 @@ def axis_down(old: LoneNode, new: NodeForm) -> None:
         axes = value if isinstance(value, list) else [] if value is None else [value]
         if any(axis < 0 for axis in axes):
             rank = old.rank(old.input(0), FROM_THE_END) + (len(axes) if old.operator == "Unsqueeze" else 0)
-            axes = [axis + rank if axis < 0 else axis for axis in axes]
+            axes = from_start(axes, rank)
             counted[name] = axes if isinstance(value, list) else axes[0]
     new.keep(**counted)
 
@@ -211,7 +207,7 @@ def slice_axes_down(old: LoneNode, new: NodeForm) -> None:
         axes = constant_of(old, 3, "axes")
         if any(axis < 0 for axis in axes):
             rank = old.rank(old.input(0), FROM_THE_END)
-            inputs[3] = new.integers([axis + rank if axis < 0 else axis for axis in axes], "axes")
+            inputs[3] = new.integers(from_start(axes, rank), "axes")
     new.keep(inputs=inputs)
 
 

@@ -3,7 +3,7 @@
 Three kinds of rows. Where only types differ, and the text of the definition does not, `operator_types.txt` says so; it
 is generated. `SAME` has those whose new text, compared by hand, means the same, or that only have a further attribute
 or input whose default means what the older version does. `STEPS` has the others, and how a node is rewritten. A version
-that is in none of these is one that nobody has compared: it is refused.
+that is in none of these is refused: nobody has compared it with the one before it.
 
 That a node has only what the version on the other side has (attributes, inputs, types) is checked after each step.
 
@@ -82,7 +82,6 @@ from formats.editing.rewritings import (
     equal_dims_down,
     gemm_down,
     gemm_inputs_down,
-    in_order,
     indices_down,
     inputs_of,
     one_hot_down,
@@ -112,12 +111,13 @@ class Step(NamedTuple):
 
 
 SAME: Final = {
+    3: "GRU",
     6: "Gemm",
     7: "AveragePool",
     8: "MaxPool",
     9: "Cast",
     10: "AveragePool",
-    11: "Constant DepthToSpace If Loop MaxUnpool NonMaxSuppression",
+    11: "Constant DepthToSpace If Loop MaxUnpool NonMaxSuppression TopK",
     12: "ArgMax ArgMin GatherND MaxPool ReduceMax ReduceMin",
     13: (
         "Abs ArgMax ArgMin Cast Ceil Clip DepthToSpace Floor Gather GatherElements GatherND Gemm LRN Loop "
@@ -136,18 +136,22 @@ SAME: Final = {
     24: "Attention QuantizeLinear",
     25: "Attention QuantizeLinear Transpose",
     27: "Range",
-    28: "BitShift QuantizeLinear SpaceToDepth",
+    28: "BitShift Mod QuantizeLinear SpaceToDepth",
 }
 
 # `consumed_inputs` of version 1 is a hint for the memory of a program that no longer exists.
 _WITHOUT_HINT: Final = Step(up=dropped("consumed_inputs"))
+# Before version 7, `broadcast` and `axis` say where the second input lies in the first; from it on, dims say it.
 _BROADCAST: Final = Step(broadcast_up, broadcast_down)
 _AXES: Final = Step(inputs_of("axes"), attributes_of("axes"))
+# As `_AXES`, but a reduction may have no axes, and `noop_with_empty_axes` says what that means.
 _REDUCED_AXES: Final = Step(inputs_of("axes"), axes_down)
 _DILATIONS: Final = Step(down=without_ones("dilations"))
+# Before version 2, the power of a norm is a FLOAT.
 _POWER: Final = Step(power_up, power_down)
 _NO_TREES: Final = "version 5 has TreeEnsemble in its place, and nothing converts it"
 
+# The version, what changed in it, and all operators in which the same changed.
 _SHARED: Final = (
     (
         6,
@@ -191,7 +195,6 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("Dropout", 7): Step(dropout_up, with_default(is_test=1)),
     ("Dropout", 10): Step(mask_up, mask_down),
     ("Dropout", 12): Step(ratio_up, ratio_down),
-    ("GRU", 3): Step(),
     ("Gather", 11): Step(down=indices_down),
     ("Gemm", 7): Step(dropped("broadcast"), gemm_down),
     ("Gemm", 11): Step(down=gemm_inputs_down),
@@ -201,13 +204,12 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("LpPool", 2): _POWER,
     ("LpPool", 18): _DILATIONS,
     ("MaxPool", 10): _DILATIONS,
-    ("Mod", 28): Step(),
     ("OneHot", 11): Step(down=one_hot_down),
     ("PRelu", 7): Step(prelu_up, prelu_down),
     ("Pad", 2): Step(renamed(paddings="pads"), renamed(pads="paddings")),
     ("Pad", 11): Step(inputs_of("pads", "value"), attributes_of("pads", "value", single=("value",))),
     ("Pad", 18): Step(down=pad_axes_down),
-    ("Pad", 19): Step(down=in_order(only("mode", "constant", "reflect", "edge", since=19), unchanged)),
+    ("Pad", 19): Step(down=only("mode", "constant", "reflect", "edge", since=19)),
     ("QuantizeLinear", 21): Step(down=quantized_type_down),
     ("ReduceSum", 13): _REDUCED_AXES,
     ("Reshape", 5): Step(inputs_of("shape", drop=("consumed_inputs",)), attributes_of("shape")),
@@ -216,20 +218,17 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("Resize", 13): Step(resize_region_up, resize_region_down),
     ("Resize", 18): Step(down=resize_axes_down),
     ("Resize", 19): Step(
-        down=in_order(
-            only(
-                "coordinate_transformation_mode",
-                *("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
-                since=19,
-            ),
-            unchanged,
+        down=only(
+            "coordinate_transformation_mode",
+            *("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"),
+            since=19,
         )
     ),
     ("RoiAlign", 16): Step(roi_up, roi_down),
     ("Scan", 9): Step(refused(SCAN), refused(SCAN)),
     ("Scatter", 11): Step(scatter_up),
-    ("ScatterElements", 18): Step(down=in_order(only("reduction", "none", "add", "mul", since=18), unchanged)),
-    ("ScatterND", 18): Step(down=in_order(only("reduction", "none", "add", "mul", since=18), unchanged)),
+    ("ScatterElements", 18): Step(down=only("reduction", "none", "add", "mul", since=18)),
+    ("ScatterND", 18): Step(down=only("reduction", "none", "add", "mul", since=18)),
     ("Selu", 6): Step(
         with_default("consumed_inputs", alpha=1.6732, gamma=1.0507),
         with_default(alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
@@ -243,7 +242,6 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("Squeeze", 13): _AXES,
     ("Tile", 6): Step(tile_up, tile_down),
     ("TopK", 10): Step(inputs_of("k"), attributes_of("k", single=("k",))),
-    ("TopK", 11): Step(),
     ("Unsqueeze", 13): _AXES,
     ("Upsample", 7): Step(upsample_scales_up, upsample_scales_down),
     ("Upsample", 9): Step(inputs_of("scales"), attributes_of("scales")),

@@ -498,7 +498,7 @@ def test_several_scales_are_no_older_form() -> None:
     model.graph.initializer = [each for each in model.graph.initializer if each.name != "s"]
     proto = formats.to_onnx(model)
     proto.graph.input.append(scale)
-    with pytest.raises(UnsupportedError, match="its data, and the dims of this one are not known"):
+    with pytest.raises(UnsupportedError, match="its data, and the dims here are not known"):
         with_opset(formats.from_onnx(proto), 12)
 
 

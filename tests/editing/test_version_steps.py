@@ -23,6 +23,7 @@ from formats.editing.operator_sets import with_opset
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING
 from formats.onnxpb.operator_sets import is_same_text
+from formats.tensordata.plan import RARE, SPECIAL
 from tests.rten.historical import RANDOM, historical_cases, versions
 from tests.systems import NIGHT
 
@@ -402,7 +403,7 @@ def test_what_has_no_form_says_why(name: str) -> None:
 def test_a_version_that_nobody_compared_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a row, a node is refused, not believed to be the same."""
     monkeypatch.delitem(version_steps.STEPS, ("Reshape", 14))
-    with pytest.raises(UnsupportedError, match="nobody has compared version 14 of Reshape with the one before it"):
+    with pytest.raises(UnsupportedError, match="it is not known here what changed in version 14 of Reshape"):
         with_opset(made([NODE("Reshape", ["x", "s"], ["y"])], 13, {"s": np.array([-1])}), 14)
 
 
@@ -410,7 +411,17 @@ def test_a_mask_is_told() -> None:
     """What ONNX does not define in one of both versions is told."""
     model = made([NODE("Dropout", ["x"], ["y", "m"]), NODE("Identity", ["m"], ["z"])], 7)
     _, done = with_opset(model, 12)
-    assert [loss.detail[:37] for loss in done.losses] == ["before version 12, ONNX does not say "]
+    assert [loss.detail[:45] for loss in done.losses] == ["a Dropout that drops nothing has a mask of tr"]
+
+
+def test_all_differences_are_told() -> None:
+    """A node that differs in two ways is told twice, and the one that everybody sees decides the verdict."""
+    nodes = [NODE("Dropout", ["x"], ["y", "m"], is_test=0, ratio=0.5), NODE("Identity", ["m"], ["z"])]
+    _, done = with_opset(made(nodes, 6), 13)
+    assert sorted((loss.detail.split(",")[0], loss.seen) for loss in done.losses) == [
+        ("Dropout drops elements in training before version 7; here it drops none", SPECIAL),
+        ("a Dropout that drops nothing has a mask of true from version 12 on; before", RARE),
+    ]
 
 
 def test_types_of_functions_come_from_their_calls() -> None:

@@ -15,7 +15,8 @@ from formats.codecs.onnxruntime_releases import (
     newest_with_kernels,
     onnx_operators,
 )
-from formats.editing.operator_sets import version_of, with_ir_version, with_opset
+from formats.editing.ir_versions import with_ir_version
+from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import EditResult
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, walk
@@ -48,7 +49,8 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, losses = _in_usual_layout(model)
         result += EditResult(losses=losses)
         given = max([0, *_versions(model)])
-        newest = newest_with_kernels(_operators(model), min(given, row.opset), release)
+        most = min(given, row.opset)
+        newest = newest_with_kernels(_operators(model), most, release) or most
         if newest < given:
             opsets.setdefault("", newest)
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
