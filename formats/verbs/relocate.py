@@ -3,8 +3,7 @@
 A model in several files is moved by giving its data files a further name, writing the graph with the new names, and
 only then removing the old graph and the old names. So at any time, the old model, the new model, or
 both are complete, and no weight is copied within a filesystem. A process that is killed in between leaves data files
-with two names, which `onnx` refuses to read. Then move the model again; if the old graph is already removed, remove the
-old data files.
+with two names, which `onnx` refuses to read. Then the same move again completes it.
 """
 
 from __future__ import annotations
@@ -144,6 +143,8 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     request = _request(src, dst, options, moves=True)
     if not request.engine.dry_run:
         finish(request.src)
+    if not os.path.lexists(request.src) and (done := _rest_of_move(request)):
+        return done
     return _relocate(request)
 
 
@@ -217,7 +218,7 @@ def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
 def _opened(request: _Request) -> OpenedFiles:
     """The model, which can be at its destination. Raises: what `_check_destination` and `_check_all_read` do."""
     opened = open_files(request.src, None, READ_DEFAULTS, (request.dst,), alone=not request.moves)
-    _check_destination(opened.listed, request.dst, parents=request.engine.parents)
+    _check_destination(opened.listed, request.dst, parents=request.engine.parents, moves=request.moves)
     _check_all_read(opened, "repair or remove that file first, or copy the model with `formats cp`")
     return opened
 
@@ -244,6 +245,27 @@ def _relocate(request: _Request) -> Relocation:
         if moves:
             check_finished(src)
         return _relocated(request, opened)
+
+
+def _rest_of_move(request: _Request) -> Relocation | None:
+    """Remove the old names of data files, which a killed move left when the old graph was already removed."""
+    src, dst = request.src, request.dst
+    if not dst.is_file():
+        return None
+    with locked_together([src, dst]):
+        listed = open_files(dst, None, READ_DEFAULTS, alone=True).listed
+        names = [(file.path, src.parent / renamed_with(file.location, dst, src)) for file in listed.files[1:]]
+        left = tuple(
+            old for path, old in names if path != old and old.is_file() and not old.is_symlink() and old.samefile(path)
+        )
+        if not left:
+            return None
+        for old in left if not request.engine.dry_run else ():
+            unlink(old)
+        written = tuple(
+            WrittenFile(file.path, file.path.stat().st_size) for file in (*listed.files[1:], listed.files[0])
+        )
+        return Relocation(src, dst, written, left, dry_run=request.engine.dry_run)
 
 
 def _relocated(request: _Request, opened: OpenedFiles) -> Relocation:
@@ -296,7 +318,7 @@ def _place(dst: str | os.PathLike[str], src: Path) -> Path:
     return path / src.name if is_folder or os.fspath(dst).endswith(("/", os.sep)) else path
 
 
-def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
+def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool, moves: bool) -> None:
     """Check that the model can be at `dst`: the extension is one of its format, and its weights can follow.
 
     Raises: UnsupportedError otherwise; FileExistsError if `dst` is the model itself; FileNotFoundError if its
@@ -314,7 +336,8 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(dst.parent))
     if not (parents or dst.parent.is_dir()):
         raise no_directory(dst.parent)
-    if dst.exists() and dst.samefile(listed.path):
+    has_another_name = moves and dst.exists() and dst.lstat().st_nlink > 1  # a killed move leaves it so
+    if dst.exists() and dst.samefile(listed.path) and not has_another_name:
         raise FileExistsError(errno.EEXIST, "this is the model itself; name another destination", str(dst))
     if dst.parent.resolve() != listed.path.parent.resolve():
         for file in listed.files[1:]:
@@ -385,6 +408,9 @@ def _write(
         files = (*copied, graph)
     if renamed:
         opened.file.check_in_place()
+    is_free = all(location in here or not os.path.lexists(path) for location, path in destinations.items())
+    if moves and not (engine.overwrite or engine.dry_run) and is_free and _is_written(graph):
+        unlink(dst)  # a move was killed after it wrote the graph: it is written again
     replaced = execute_replacing(
         Work(WritePlan(files, permissions=_permissions(opened)), tuple(renamed)),
         engine,
@@ -410,6 +436,14 @@ def _is_there(path: Path, file: File) -> bool:
     if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
         return False
     return File.open(path).span() == file.span()
+
+
+def _is_written(plan: FilePlan) -> bool:
+    """Whether the bytes of a plan are already at its path."""
+    if plan.path.is_symlink() or not plan.path.is_file() or plan.path.stat().st_size != plan.nbytes:
+        return False
+    there = File.open(plan.path).span()
+    return all(there.slice(write.file_offset, write.source.nbytes) == write.source for write in plan.writes)
 
 
 def _remove(files: Sequence[OwnFile], opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import onnx
 import pytest
 
 import formats
@@ -245,6 +246,45 @@ def killing(calls: int, *names: str) -> Iterator[list[int]]:
         patches.enter_context(patch.object(publication, "_give_up", lambda steps, lock: lock.keep()))
         patches.enter_context(patch.object(lock, "_is_removed", lambda path: True))  # a killed process leaves the file
         yield left
+
+
+KILLED_AT_CALL = """
+import os, signal, sys
+import formats
+calls = [int(sys.argv[1])]
+def count(event, arguments):
+    if event in ("os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir"):
+        if not calls[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        calls[0] -= 1
+sys.addaudithook(count)
+formats.mv(sys.argv[2], sys.argv[3], parents=True)
+"""
+
+
+@pytest.mark.outer
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not kill a process by a signal")
+@pytest.mark.parametrize("place", ["sub/m.onnx", "n.onnx", "sub/n.onnx"])
+def test_a_killed_move_is_completed_by_the_same_move(place: str, tmp_path: Path) -> None:
+    """Wherever a move is killed, `onnx` reads the new model, or the same move completes it."""
+    for calls in range(50):
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        src, dst = folder / "m.onnx", folder / place
+        formats.save(model("moved", 1), src, **SPLIT)
+        done = subprocess.run([sys.executable, "-c", KILLED_AT_CALL, str(calls), src, dst], check=False)
+        try:
+            formats.mv(src, dst, parents=True)
+        except FileNotFoundError:
+            pass  # it was complete
+        onnx.load(dst)  # it reads no data file with two names
+        assert len([*folder.rglob("*.data")]) == 2
+        assert named(dst) == "moved"
+        assert not src.exists()
+        if done.returncode == 0:
+            assert calls > 4
+            return
+    pytest.fail("there are more calls")
 
 
 @pytest.mark.outer
