@@ -11,7 +11,7 @@ from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.casting import SMALL_FLOATS
@@ -106,23 +106,29 @@ def same_granularity(node: Node, context: Context) -> list[Node] | None:
     """The node with its scale and its zero point in the granularity of the finer one."""
     names = [context.input(1), context.optional(2)]
     first, second = (context.dims(name) for name in names)
+    has_blocks = bool(get_int(node, "block_size"))
     if not names[1] or first == second:
         return None
     if first is None or second is None:
         new = [_of_known_rank(node, context, name) for name in names]
     elif {first, second} <= {(), (1,)}:
         new = [per_tensor(context, name) for name in names]
-    elif second in ((), (1,)):
+    elif _is_one(second, has_blocks and len(first) > 1):
         new = [names[0], _repeated(context, names[1], names[0])]
-    elif first in ((), (1,)):
+    elif _is_one(first, has_blocks and len(second) > 1):
         new = [_repeated(context, names[0], names[1]), names[1]]
     elif len(first) == len(second) == 1 and not all(isinstance(dims[0], int) for dims in (first, second)):
         new = [_along_axis(node, context, name) for name in names]
-    elif len(first) == len(second) == 1 or (get_int(node, "block_size") and len(first) != len(second)):
+    elif len(first) == len(second) == 1 or (has_blocks and len(first) != len(second)):
         raise Refused(f"has a scale of dims {list(first)} and a zero point of dims {list(second)}")
     else:
         return None  # blocks, or matrices, which are broadcast
     return None if new == names else context.changed([context.input(0), *new])
+
+
+def _is_one(dims: Dims, beside_blocks: bool) -> bool:
+    """Whether these are the dims of one number. A vector beside parameters of blocks can have only one."""
+    return dims in ((), (1,)) or (beside_blocks and len(dims) == 1 and not isinstance(dims[0], int))
 
 
 def _repeated(context: Context, name: str, other: str) -> str:
