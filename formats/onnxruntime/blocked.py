@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SIZES: Final = (8, 16)  # of blocks
 REMEDY: Final = 'let onnxruntime save the model at the level "extended", or convert the original model'
 FLOAT_BYTES: Final = 4
+ALIGNED: Final = 4  # onnxruntime brings only multiples of so many channels into blocks
 LEAST_TAPS: Final = 8  # of a channel; zeros in fewer of them may be chance
 
 REORDER: Final = ("ReorderInput", "ReorderOutput")
@@ -139,6 +140,7 @@ class _Values:
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
         self._types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
         self._inputs = {value.name for value in graph.input}
+        self._undeclared: list[str] = []  # values brought into blocks whose channels nothing declares
         for index, node in enumerate(graph.node):
             place = f"{where}.node[{index}]"
             if node.domain == BLOCKED:
@@ -166,6 +168,13 @@ class _Values:
             read = self._channels(conv.node.input[0], read, conv.where)
         return Channels(read, self._channels(conv.node.output[0], conv.weight.dims[0], conv.where))
 
+    def find_undeclared(self, block: int) -> None:
+        """Take the channels that nothing declares from the weights that read them: what fills a block is zero."""
+        roots = {self._root(name) for name in self._undeclared} - self._stated.keys()
+        for conv in self.convs:
+            if conv.is_square and conv.group == 1 and (root := self._root(conv.node.input[0])) in roots:
+                self._stated[root] = {max([_channels_read(conv, block), *self._stated.get(root, ())])}
+
     def _channels(self, name: str, default: int, where: str) -> int:
         root = self._root(name)
         numbers = self._stated.get(root) or self._filled.get(root) or {default}
@@ -182,6 +191,8 @@ class _Values:
             self._join(result)
             if (declared := _channels_of(self._types.get(first), -1 if _int(node, "channels_last") else 1)) is not None:
                 self._state(result, declared, self._stated)
+            else:
+                self._undeclared.append(result)
             return
         if node.op_type == "Conv":
             self._look_at_conv(node, where)
@@ -240,6 +251,7 @@ class _Values:
 
 def unblock(values: _Values, block: int, version: int, names: Names) -> None:
     """Write the nodes of a graph in the usual layout, in place; `version` is that of ONNX's operators in the model."""
+    values.find_undeclared(block)
     graph, called = values.graph, _called(values)
     uses = Counter(name for node in graph.node for name in node.input)
     uses.update(value.name or "" for value in graph.output)
@@ -503,6 +515,14 @@ def _is_filled_up(conv: Conv, size: int) -> bool:
     is_zero = _in_order(data, (inner, height, width), size, conv.is_square, inner).reshape(size, taps) == 0
     zeros = int(is_zero.all(axis=1).sum())
     return 0 < zeros < size and bool(is_zero[size - zeros :].all()) and not is_zero[: size - zeros].any()
+
+
+def _channels_read(conv: Conv, block: int) -> int:
+    """The input channels of weights without those at the end that are all zero, as a multiple of `ALIGNED`."""
+    _, inner, height, width = conv.weight.dims
+    in_order = _in_order(raw_source(conv.weight).read(), (inner, height, width), block, True, inner)
+    last = int(np.flatnonzero(in_order.any(axis=(0, 2, 3))).max(initial=0))
+    return _filled(last + 1, ALIGNED)
 
 
 def _channels_of(value: ValueInfo | None, axis: int) -> int | None:

@@ -164,6 +164,25 @@ def test_zeros_that_fill_a_block_show_it(width: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
 
 
+@pytest.mark.parametrize("width", [20, 24, 32])
+def test_zeros_show_channels_that_nothing_declares(width: int, tmp_path: Path) -> None:
+    """A value that a Reshape makes has the channels that the weights read, without those that fill a block."""
+    model = onnx.load_from_string(small_network([3, width, 12]))
+    (first, second), graph = model.graph.node, model.graph
+    shape = onnx.numpy_helper.from_array(np.array([0, -1, 0, 0]), "shape")
+    graph.initializer.append(shape)
+    del graph.node[:]
+    reshape = onnx.helper.make_node("Reshape", ["c0", "shape"], ["r"])
+    second.input[0] = "r"
+    graph.node.extend([first, reshape, second])
+    for value in graph.input:
+        value.type.tensor_type.ClearField("shape")
+    data = model.SerializeToString()
+    usual = in_usual_layout(optimised(data, tmp_path / "new.onnx")).model
+    for expected, found in zip(results(data), results(formats.dumps(usual, "onnx")), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
+
+
 def test_zeros_elsewhere_show_nothing(tmp_path: Path) -> None:
     """Numbers that are zero in other places of the weights are no evidence."""
     model = formats.load(OPEN[0])
