@@ -46,6 +46,7 @@ POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 OF_ONE_VALUE: Final = ("Elu", "FastGelu", "Gelu", "HardSigmoid", "LeakyRelu", "QuickGelu", "Relu", "Sigmoid", "Tanh")
 ELEMENTWISE: Final = (*OF_ONE_VALUE, "Add", "Mul", "Sum")
 CLIP_OF_INPUTS: Final = 11  # the operator set from which on its limits are inputs
+HARD_SWISH: Final = 14  # the first operator set that has it
 FUSED: Final = ("activation", "activation_params")
 # The operators that have the channels last only in their first input and first output.
 TRAFFIC: Final = (
@@ -348,7 +349,7 @@ def _activation(name: str, params: list[float], where: str, making: _Making) -> 
         return Node(
             op_type=name, input=["", *(making.weights.add(np.array(limit, "<f4"), "limit") for limit in params)]
         )
-    if name not in ACTIVATIONS:
+    if name not in ACTIVATIONS or (name == "HardSwish" and making.version < HARD_SWISH):
         raise _refused(where, f"its activation {name!r:.40} is not known")
     values = zip(ACTIVATIONS[name], params, strict=False)
     return Node(

@@ -164,6 +164,18 @@ def test_zeros_that_fill_a_block_show_it(width: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
 
 
+def test_hard_swish_on_blocks(tmp_path: Path) -> None:
+    """An activation HardSwish of a convolution becomes ONNX's operator."""
+    model = onnx.load_from_string(small_network([3, 20, 12]))
+    model.opset_import[0].version = 14
+    model.graph.node[1].input[0] = "h"
+    model.graph.node.insert(1, onnx.helper.make_node("HardSwish", ["c0"], ["h"]))
+    data = model.SerializeToString()
+    usual = in_usual_layout(optimised(data, tmp_path / "new.onnx")).model
+    for expected, found in zip(results(data), results(formats.dumps(usual, "onnx")), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
+
+
 @pytest.mark.parametrize("width", [20, 24, 32])
 def test_zeros_show_channels_that_nothing_declares(width: int, tmp_path: Path) -> None:
     """A value that a Reshape makes has the channels that the weights read, without those that fill a block."""
@@ -222,6 +234,7 @@ def changed(**values: Any) -> Model:
     ("values", "words"),
     [
         ({"activation": b"Mystery"}, "activation 'Mystery' is not known"),
+        ({"activation": b"HardSwish"}, "activation 'HardSwish' is not known"),  # in operator set 13
         ({"group": 2}, "groups do not read blocks"),
         ({"input": ["x", "x"]}, "no constants of this graph"),
         ({"input": ["x"]}, "no constants of this graph"),
