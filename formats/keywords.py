@@ -86,6 +86,9 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
+    channel_block: int | None
+    """channel_block=8 or 16: Channels in a block of a model in onnxruntime's own layout, if the file does
+    not show it."""
     external_data: str | bool | None
     """external_data: Put weights into a file next to DST, named DST.data or NAME; external_data=False: Put
     all weights into DST itself."""

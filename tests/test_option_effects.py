@@ -53,6 +53,7 @@ EFFECTS = {
     "RuntimeOptions.ir_version": Effect("convert wide.onnx new.onnx", "--ir-version 9"),
     "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
     "RuntimeOptions.keep_io_types": Effect("convert wide.onnx new.onnx --dtype float16", "--keep-io-types"),
+    "RuntimeOptions.channel_block": Effect("convert blocked.ort new.rten --force", "--channel-block 16"),
     "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),
     "EngineOptions.threads": Effect(f"{TO_DATA}", "--threads 3"),
     "EngineOptions.overwrite": Effect("convert m.onnx m.rten", "--force"),
@@ -167,6 +168,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(wide, path / "wide.onnx")
     onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     shutil.copy(path / "m.onnx", path / "m.bin")
+    shutil.copy(Path(__file__).parent / "ort" / "layouts" / "trained.16.ort", path / "blocked.ort")
     (path / "key").write_text("secret words")
     (path / "names.txt").write_text("data.onnx\n")
     (path / "old.svg").write_text("old")

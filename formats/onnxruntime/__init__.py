@@ -16,4 +16,5 @@ ACTIVATIONS: Final[dict[str, tuple[str, ...]]] = {
     "HardSigmoid": ("alpha", "beta"),
     "Elu": ("alpha",),
     "Clip": ("min", "max"),
+    "HardSwish": (),
 }

@@ -3,7 +3,7 @@
 A blocked value has its channels in blocks of 8 or 16, as many as the vector registers hold of the machine that wrote
 the file; the last block is filled up with zeros. The weights of a convolution are in the same order. The file does not
 say which number it is. It follows from the numbers of channels, if one of them fills its blocks only in one of the two
-ways; if not, then from the numbers in trained weights, which differ more between channels than within one.
+ways, or from the zeros that fill up a block of weights. If neither shows it, then only the user can know it.
 
 Spec: onnxruntime, core/graph/contrib_ops/nchwc_schema_defs.cc, core/optimizer/nchwc_transformer.cc,
 core/graph/contrib_ops/internal_nhwc_onnx_schemas.cc.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from math import prod, sqrt
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 SIZES: Final = (8, 16)  # of blocks
 REMEDY: Final = 'let onnxruntime save the model at the level "extended", or convert the original model'
 FLOAT_BYTES: Final = 4
-LEAST_GAP: Final = 50.0  # of two logarithms of likelihoods, for each root of the number of channels
-LOOKED_AT: Final = 1 << 22  # elements of weights
+ALIGNED: Final = 4  # onnxruntime brings only multiples of so many channels into blocks
+LEAST_TAPS: Final = 8  # of a channel; zeros in fewer of them may be chance
 
 REORDER: Final = ("ReorderInput", "ReorderOutput")
 POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
@@ -46,6 +46,7 @@ POOLS: Final = ("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
 OF_ONE_VALUE: Final = ("Elu", "FastGelu", "Gelu", "HardSigmoid", "LeakyRelu", "QuickGelu", "Relu", "Sigmoid", "Tanh")
 ELEMENTWISE: Final = (*OF_ONE_VALUE, "Add", "Mul", "Sum")
 CLIP_OF_INPUTS: Final = 11  # the operator set from which on its limits are inputs
+HARD_SWISH: Final = 14  # the first operator set that has it
 FUSED: Final = ("activation", "activation_params")
 # The operators that have the channels last only in their first input and first output.
 TRAFFIC: Final = (
@@ -86,16 +87,16 @@ class Conv(NamedTuple):
         if filled != _filled(channels.made, block):
             return False
         if self.is_square:
-            return inner == _filled(channels.read, block) and filled // self.group % block == 0
+            has_block = self.group > 1 or channels.read >= block  # it reads fewer channels in the usual layout
+            return has_block and inner == _filled(channels.read, block) and filled // self.group % block == 0
         return self.is_depthwise or inner < block
 
 
 class Blocks(NamedTuple):
-    """The graphs of a model that have blocked values, and the number of channels in a block."""
+    """The graphs of a model that have blocked values, and how many channels a block may have."""
 
     graphs: tuple[_Values, ...]
-    block: int
-    is_guess: bool  # the numbers in the weights say so, and nothing else
+    sizes: tuple[int, ...]  # none, if no weights are in blocks
     nodes: int
     where: str  # the first of them
 
@@ -103,21 +104,17 @@ class Blocks(NamedTuple):
 def blocks_of(graphs: Iterable[tuple[str, Graph]]) -> Blocks:
     """What the nodes on blocks say of their channels.
 
-    Raises: UnsupportedError if a node has a form that is not known, or nothing shows how many channels a block has.
+    Raises: UnsupportedError if a node has a form that is not known, or no number of channels is possible.
     """
     blocked = tuple(_Values(graph, where) for where, graph in graphs if any(n.domain == BLOCKED for n in graph.node))
     places = [place for values in blocked for place in values.places]
     convs = [(conv, values.channels(conv)) for values in blocked for conv in values.convs]
-    sizes = [size for size in SIZES if all(conv.fits(size, channels) for conv, channels in convs)]
-    where = places[0] if places else "graph"
-    if not sizes:
+    sizes = {size for size in SIZES if convs and all(conv.fits(size, channels) for conv, channels in convs)}
+    if convs and not sizes:
         raise _refused(convs[0][0].where, "its weights do not fill blocks of 8 or 16 channels")
-    is_guess = len(sizes) > 1 and bool(convs)
-    block = _by_numbers([conv for conv, _ in convs]) if is_guess else sizes[0]
-    if not block:
-        reason = "the weights are in blocks of 8 or of 16 channels, and nothing in the file says which"
-        raise _refused(convs[0][0].where, reason)
-    return Blocks(blocked, block, is_guess, len(places), where)
+    if len(sizes) > 1:
+        sizes = {size for size in SIZES if any(_is_filled_up(conv, size) for conv, _ in convs)} or sizes
+    return Blocks(blocked, tuple(sorted(sizes)), len(places), places[0] if places else "graph")
 
 
 def _filled(channels: int, block: int) -> int:
@@ -144,6 +141,7 @@ class _Values:
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
         self._types = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
         self._inputs = {value.name for value in graph.input}
+        self._undeclared: list[str] = []  # values brought into blocks whose channels nothing declares
         for index, node in enumerate(graph.node):
             place = f"{where}.node[{index}]"
             if node.domain == BLOCKED:
@@ -171,6 +169,13 @@ class _Values:
             read = self._channels(conv.node.input[0], read, conv.where)
         return Channels(read, self._channels(conv.node.output[0], conv.weight.dims[0], conv.where))
 
+    def find_undeclared(self, block: int) -> None:
+        """Take the channels that nothing declares from the weights that read them: what fills a block is zero."""
+        roots = {self._root(name) for name in self._undeclared} - self._stated.keys()
+        for conv in self.convs:
+            if conv.is_square and conv.group == 1 and (root := self._root(conv.node.input[0])) in roots:
+                self._stated[root] = {max([_channels_read(conv, block), *self._stated.get(root, ())])}
+
     def _channels(self, name: str, default: int, where: str) -> int:
         root = self._root(name)
         numbers = self._stated.get(root) or self._filled.get(root) or {default}
@@ -187,6 +192,8 @@ class _Values:
             self._join(result)
             if (declared := _channels_of(self._types.get(first), -1 if _int(node, "channels_last") else 1)) is not None:
                 self._state(result, declared, self._stated)
+            else:
+                self._undeclared.append(result)
             return
         if node.op_type == "Conv":
             self._look_at_conv(node, where)
@@ -245,6 +252,7 @@ class _Values:
 
 def unblock(values: _Values, block: int, version: int, names: Names) -> None:
     """Write the nodes of a graph in the usual layout, in place; `version` is that of ONNX's operators in the model."""
+    values.find_undeclared(block)
     graph, called = values.graph, _called(values)
     uses = Counter(name for node in graph.node for name in node.input)
     uses.update(value.name or "" for value in graph.output)
@@ -341,7 +349,7 @@ def _activation(name: str, params: list[float], where: str, making: _Making) -> 
         return Node(
             op_type=name, input=["", *(making.weights.add(np.array(limit, "<f4"), "limit") for limit in params)]
         )
-    if name not in ACTIVATIONS:
+    if name not in ACTIVATIONS or (name == "HardSwish" and making.version < HARD_SWISH):
         raise _refused(where, f"its activation {name!r:.40} is not known")
     values = zip(ACTIVATIONS[name], params, strict=False)
     return Node(
@@ -493,27 +501,29 @@ def _transpose(data: str, result: str, order: list[int]) -> Node:
 # The size of a block
 
 
-def _by_numbers(convs: Sequence[Conv]) -> int:
-    """The number of channels in a block for which the numbers of the weights are far more likely; 0 if none is.
+def _is_filled_up(conv: Conv, size: int) -> bool:
+    """Whether, in blocks of this size, the last channels of the weights are zeros, and no other number is zero.
 
-    Each output channel is taken as numbers around zero with a deviation of its own.
+    In the order of another size, the zeros would be in some taps of a channel, and not in others.
     """
-    likely, channels, looked = dict.fromkeys(SIZES, 0.0), 0, 0
-    for conv in convs:
-        if looked >= LOOKED_AT:
-            break
-        count = prod(conv.weight.dims[1:])
-        data = raw_source(conv.weight).read()
-        looked, channels = looked + len(data) // FLOAT_BYTES, channels + conv.weight.dims[0]
-        for size in SIZES:
-            inner, height, width = conv.weight.dims[1:]
-            rows = np.abs(_in_order(data, (inner, height, width), size, conv.is_square, inner)).reshape(-1, count)
-            means = rows.mean(axis=1, dtype=np.float64)
-            likely[size] -= count * float(np.log(np.maximum(means, 1e-30)).sum())
-    gap = likely[16] - likely[8]
-    if not abs(gap) > LEAST_GAP * sqrt(channels):  # also if a weight is NaN
-        return 0
-    return 16 if gap > 0 else 8
+    taps, filled = prod(conv.weight.dims[1:]), conv.weight.dims[0]
+    if taps < LEAST_TAPS:
+        return False
+    nbytes = taps * size * FLOAT_BYTES
+    start = (filled - size) * taps * FLOAT_BYTES
+    data = raw_source(conv.weight).slice(start, nbytes).read()
+    inner, height, width = conv.weight.dims[1:]
+    is_zero = _in_order(data, (inner, height, width), size, conv.is_square, inner).reshape(size, taps) == 0
+    zeros = int(is_zero.all(axis=1).sum())
+    return 0 < zeros < size and bool(is_zero[size - zeros :].all()) and not is_zero[: size - zeros].any()
+
+
+def _channels_read(conv: Conv, block: int) -> int:
+    """The input channels of weights without those at the end that are all zero, as a multiple of `ALIGNED`."""
+    _, inner, height, width = conv.weight.dims
+    in_order = _in_order(raw_source(conv.weight).read(), (inner, height, width), block, True, inner)
+    last = int(np.flatnonzero(in_order.any(axis=(0, 2, 3))).max(initial=0))
+    return _filled(last + 1, ALIGNED)
 
 
 def _channels_of(value: ValueInfo | None, axis: int) -> int | None:

@@ -233,6 +233,10 @@ class RuntimeOptions:
     `dtype`: "float16": float32s become float16s, in weights, values, inputs and outputs. With `keep_io_types`, which
     implies it, inputs and outputs stay.
 
+    `channel_block`: how many channels a block has in a model that onnxruntime wrote in blocks for its own machine, if
+    nothing in the file shows it: 16 on a processor with AVX-512, 8 on one without. It is for models written for a
+    runtime.
+
     Raises: OptionError for an invalid value.
     """
 
@@ -272,6 +276,12 @@ class RuntimeOptions:
         "Write float16, but keep the types of inputs and outputs, with casts.",
         panel=VERSIONS,
         implies=("dtype", "float16"),
+    )
+    channel_block: int | None = option(
+        None,
+        choice(8, 16),
+        "Channels in a block of a model in onnxruntime's own layout, if the file does not show it.",
+        panel=VERSIONS,
     )
 
     def __post_init__(self) -> None:
@@ -400,6 +410,8 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
     if options.dtype is not None and data_files.in_archive:
         raise OptionError("`dtype` and `link` exclude each other: the weights stay in the archive as they are")
     if named is None:
+        if options.channel_block is not None:
+            raise OptionError("`channel_block` needs a `runtime`: without one, the layout stays")
         return of_target
     if (runtime := named.runtime) is None:
         _check_versions(options, named)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
 import formats
 from formats import Attribute, Model, Node
+from formats.ir.storage import from_numpy
 from formats.onnxruntime.layouts import in_usual_layout
 from formats.verbs.report import ConversionReport
+from tests import commands
 from tests.ort import layout_golden
 
 BLOCKED, CHANNELS_LAST = "com.microsoft.nchwc", "com.ms.internal.nhwc"
 FILES = sorted(layout_golden.GOLDEN.glob("*.ort"))
-CLEAR = [path for path in FILES if not path.name.startswith("random")]
+OPEN = [path for path in FILES if path.name.startswith(("random", "trained"))]  # all channels fill blocks of both sizes
+CLEAR = [path for path in FILES if path not in OPEN]
 IMAGE = np.linspace(-1, 2, 2 * 3 * 12 * 12, dtype=np.float32).reshape(2, 3, 12, 12)
 
 
@@ -76,33 +81,131 @@ def weights(model: Model) -> list[Any]:
     return [tensor.numpy() for tensor in model.graph.initializer]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CLEAR, ids=lambda path: path.stem)
 def test_rten_gets_the_usual_layout(path: Path, tmp_path: Path) -> None:
-    """A .rten file has the same operators, so that going back to ONNX computes the same; or it is refused."""
-    if path not in CLEAR:
-        with pytest.raises(formats.UnsupportedError, match="blocks of 8 or of 16 channels, and nothing in the file"):
-            formats.convert(path, tmp_path / "new.rten")
-        return
+    """A .rten file has the same operators, so that going back to ONNX computes the same."""
     formats.convert(path, tmp_path / "new.rten", strict=path.name.startswith("many"))
     formats.convert(tmp_path / "new.rten", tmp_path / "new.onnx")
     check(path, tmp_path / "new.onnx")
 
 
-def test_the_numbers_of_trained_weights_show_the_blocks(tmp_path: Path) -> None:
-    """If all channels fill blocks of both sizes, the numbers decide, and the report warns of it."""
-    for block in (8, 16):
-        path = layout_golden.GOLDEN / f"trained.{block}.ort"
-        report = formats.convert(path, tmp_path / "new.onnx", runtime="onnxruntime", overwrite=True)
-        assert any(f"weights show {block}" in detail for detail in details(report))
-        with pytest.raises(formats.UnsupportedError, match="nothing in the file says"):
-            formats.convert(path, tmp_path / "new.onnx", runtime="onnxruntime", overwrite=True, strict=True)
+@pytest.mark.parametrize(("name", "runtime"), [("new.rten", None), ("new.onnx", "rten"), ("new.onnx", "onnxruntime")])
+@pytest.mark.parametrize("path", OPEN, ids=lambda path: path.stem)
+def test_a_block_that_nothing_shows_is_the_users(path: Path, name: str, runtime: str | None, tmp_path: Path) -> None:
+    """If the file does not show how many channels a block has, the error names the option, which then says it."""
+    options: dict[str, Any] = {} if runtime is None else {"runtime": runtime}
+    with pytest.raises(formats.UnsupportedError, match=r"nothing in the file says which[:;] name `channel_block=16`"):
+        formats.convert(path, tmp_path / name, **options)
+    assert [] == list(tmp_path.iterdir())
+    formats.convert(path, tmp_path / name, channel_block=int(path.stem.split(".")[1]), **options)
+    if name == "new.rten":
+        formats.convert(tmp_path / name, tmp_path / "back.onnx")
+    check(path, tmp_path / ("back.onnx" if name == "new.rten" else name))
 
 
-def test_an_unclear_layout_stays_for_onnxruntime(tmp_path: Path) -> None:
-    """Onnxruntime itself gets the operators as they are, with a warning that they fit one kind of machine."""
-    report = formats.convert(layout_golden.GOLDEN / "random.16.ort", tmp_path / "new.onnx", runtime="onnxruntime")
-    assert BLOCKED in domains(formats.load(tmp_path / "new.onnx"))
-    assert any("only on machines like the one that wrote it" in detail for detail in details(report))
+def test_the_command_line_names_its_option(tmp_path: Path) -> None:
+    """The error of the command has the words that one types next."""
+    result = commands.run("formats", "convert", str(OPEN[0]), str(tmp_path / "new.rten"))
+    assert result.exit_code == 1
+    assert "name --channel-block 16 if a processor with AVX-512 wrote it, or else --channel-block 8" in result.stderr
+
+
+@pytest.mark.parametrize("path", CLEAR, ids=lambda path: path.stem)
+def test_a_wrong_block_is_refused(path: Path, tmp_path: Path) -> None:
+    """A number of channels that the file contradicts is an error, and the right one changes nothing."""
+    block = int(path.stem.split(".")[1])
+    with pytest.raises(formats.UnsupportedError, match=f"blocks of {block} channels, not of {24 - block}"):
+        formats.convert(path, tmp_path / "new.rten", channel_block=24 - block)
+    formats.convert(path, tmp_path / "one.rten", channel_block=block)
+    formats.convert(path, tmp_path / "two.rten")
+    assert (tmp_path / "one.rten").read_bytes() == (tmp_path / "two.rten").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["new.onnx", "new.ort"])
+def test_a_block_without_a_runtime(name: str, tmp_path: Path) -> None:
+    """What is written for no runtime keeps the layout, so the number of channels is a mistake."""
+    with pytest.raises(formats.OptionError, match="`channel_block` needs a `runtime`"):
+        formats.convert(OPEN[0], tmp_path / name, channel_block=16)
+
+
+def small_network(widths: list[int]) -> bytes:
+    """Return a chain of convolutions with these numbers of channels, whose results only convolutions read."""
+    rng, make = np.random.default_rng(3), onnx.helper.make_node
+    tensors, nodes = [], []
+    for place, (read, made) in enumerate(itertools.pairwise(widths)):
+        weight = rng.standard_normal((made, read, 3, 3)).astype(np.float32)
+        tensors.append(onnx.numpy_helper.from_array(weight / 9, f"w{place}"))
+        nodes.append(make("Conv", ["x" if place == 0 else f"c{place - 1}", f"w{place}"], [f"c{place}"], pads=[1] * 4))
+    values = [
+        onnx.helper.make_tensor_value_info(name, 1, [None, size, 12, 12])
+        for name, size in (("x", widths[0]), (f"c{len(nodes) - 1}", widths[-1]))
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:], tensors)
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8
+    ).SerializeToString()
+
+
+def optimised(data: bytes, path: Path) -> Model:
+    """Return what onnxruntime writes of a model at its highest level, for the machine that it runs on."""
+    options = SessionOptions()
+    options.optimized_model_filepath = str(path)
+    options.log_severity_level = 4
+    InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return formats.load(path)
+
+
+@pytest.mark.parametrize("width", [20, 24, 28, 36])
+def test_zeros_that_fill_a_block_show_it(width: int, tmp_path: Path) -> None:
+    """The channels of a value inside show the blocks by the zeros of its weights, whatever machine wrote the file."""
+    data = small_network([3, 32, width, 32, 64])
+    usual = in_usual_layout(optimised(data, tmp_path / "new.onnx")).model
+    for expected, found in zip(results(data), results(formats.dumps(usual, "onnx")), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
+
+
+def test_hard_swish_on_blocks(tmp_path: Path) -> None:
+    """An activation HardSwish of a convolution becomes ONNX's operator."""
+    model = onnx.load_from_string(small_network([3, 20, 12]))
+    model.opset_import[0].version = 14
+    model.graph.node[1].input[0] = "h"
+    model.graph.node.insert(1, onnx.helper.make_node("HardSwish", ["c0"], ["h"]))
+    data = model.SerializeToString()
+    usual = in_usual_layout(optimised(data, tmp_path / "new.onnx")).model
+    for expected, found in zip(results(data), results(formats.dumps(usual, "onnx")), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
+
+
+@pytest.mark.parametrize("width", [20, 24, 32])
+def test_zeros_show_channels_that_nothing_declares(width: int, tmp_path: Path) -> None:
+    """A value that a Reshape makes has the channels that the weights read, without those that fill a block."""
+    model = onnx.load_from_string(small_network([3, width, 12]))
+    (first, second), graph = model.graph.node, model.graph
+    shape = onnx.numpy_helper.from_array(np.array([0, -1, 0, 0]), "shape")
+    graph.initializer.append(shape)
+    del graph.node[:]
+    reshape = onnx.helper.make_node("Reshape", ["c0", "shape"], ["r"])
+    second.input[0] = "r"
+    graph.node.extend([first, reshape, second])
+    for value in graph.input:
+        value.type.tensor_type.ClearField("shape")
+    data = model.SerializeToString()
+    usual = in_usual_layout(optimised(data, tmp_path / "new.onnx")).model
+    for expected, found in zip(results(data), results(formats.dumps(usual, "onnx")), strict=True):
+        np.testing.assert_allclose(found, expected, 1e-3, 3e-5)
+
+
+def test_zeros_elsewhere_show_nothing(tmp_path: Path) -> None:
+    """Numbers that are zero in other places of the weights are no evidence."""
+    model = formats.load(OPEN[0])
+    assert model.graph is not None
+    for index, tensor in enumerate(model.graph.initializer):
+        if len(tensor.dims) == 4:
+            array = tensor.numpy().copy()
+            array.reshape(-1)[-5000::3] = 0
+            model.graph.initializer[index] = from_numpy(array, tensor.name or "")
+    with pytest.raises(formats.UnsupportedError, match="nothing in the file says which"):
+        in_usual_layout(model)
 
 
 def test_without_a_runtime_the_layout_stays(tmp_path: Path) -> None:
@@ -131,6 +234,7 @@ def changed(**values: Any) -> Model:
     ("values", "words"),
     [
         ({"activation": b"Mystery"}, "activation 'Mystery' is not known"),
+        ({"activation": b"HardSwish"}, "activation 'HardSwish' is not known"),  # in operator set 13
         ({"group": 2}, "groups do not read blocks"),
         ({"input": ["x", "x"]}, "no constants of this graph"),
         ({"input": ["x"]}, "no constants of this graph"),

@@ -43,7 +43,7 @@ def mat_mul_integer_to_float(node: Node, context: Context) -> list[Node] | None:
     return _scaled(context, context.input(0), context.input(1), scales, zeros, 6)
 
 
-def _operand(context: Context, place: int, axis: int = 1) -> str:
+def _operand(context: Context, place: int, axis: int | None = None) -> str:
     """The numbers that a quantised input stands for. The two inputs after it are its scale and its zero point."""
     return quantization.dequantized(
         context, context.input(place), context.input(place + 1), context.optional(place + 2), axis
@@ -59,7 +59,7 @@ def _quantized(context: Context, value: str, place: int, data: int = 0) -> list[
     scale, zero = context.input(place), context.optional(place + 1)
     if not zero:
         zero = context.scalar(0, elem_type=context.elem_type(context.input(data)) or UINT8)
-    return context.replace(context.op("QuantizeLinear", value, scale, zero))
+    return context.replace(quantization.quantized(context, value, scale, zero))
 
 
 def q_gemm(node: Node, context: Context) -> list[Node] | None:

@@ -11,7 +11,7 @@ from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
-from formats.rten.convert.value_types import ValueType
+from formats.rten.convert.value_types import Dims, ValueType
 from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.casting import SMALL_FLOATS
@@ -83,8 +83,6 @@ def _parameters(node: Node, context: Context, zero_type: int | None) -> tuple[st
         scale, zero = _along_axis(node, context, scale), _along_axis(node, context, zero)
     if rank == 0 and zero:
         zero = per_tensor(context, zero)
-    if rank == 0 and zero and context.rank(zero) != 0:
-        zero = context.op("Reshape", zero, [])
     if rank == 0 and not zero:
         if zero_type is None:
             raise Refused("has no zero point, and its type is unknown", "infer the model's types first")
@@ -101,6 +99,58 @@ def _of_known_rank(node: Node, context: Context, name: str) -> str:
         raise Refused("has a scale and data of unknown ranks", "infer the model's shapes first")
     has_axis = get_int(node, "axis", 1) < data_rank
     return context.op("Reshape", name, context.int64([-1] if has_axis else []))
+
+
+@because("RTen needs the scale and the zero point in the same dims, so one number becomes as many as the other has")
+def same_granularity(node: Node, context: Context) -> list[Node] | None:
+    """The node with its scale and its zero point in the granularity of the finer one."""
+    names = [context.input(1), context.optional(2)]
+    first, second = (context.dims(name) for name in names)
+    has_blocks = bool(get_int(node, "block_size"))
+    if not names[1] or first == second:
+        return None
+    if first is None or second is None:
+        new = [_of_known_rank(node, context, name) for name in names]
+    elif {first, second} <= {(), (1,)}:
+        new = [per_tensor(context, name) for name in names]
+    elif _is_one(second, has_blocks and len(first) > 1):
+        new = [names[0], _repeated(context, names[1], names[0])]
+    elif _is_one(first, has_blocks and len(second) > 1):
+        new = [_repeated(context, names[0], names[1]), names[1]]
+    elif len(first) == len(second) == 1 and not all(isinstance(dims[0], int) for dims in (first, second)):
+        new = [_along_axis(node, context, name) for name in names]
+    elif len(first) == len(second) == 1 or (has_blocks and len(first) != len(second)):
+        raise Refused(f"has a scale of dims {list(first)} and a zero point of dims {list(second)}")
+    else:
+        return None  # blocks, or matrices, which are broadcast
+    return None if new == names else context.changed([context.input(0), *new])
+
+
+def _is_one(dims: Dims, beside_blocks: bool) -> bool:
+    """Whether these are the dims of one number. A vector beside parameters of blocks can have only one."""
+    return dims in ((), (1,)) or (beside_blocks and len(dims) == 1 and not isinstance(dims[0], int))
+
+
+def _repeated(context: Context, name: str, other: str) -> str:
+    """One number as often as `other` has numbers."""
+    tensor, dims = context.scope.constant(name), context.dims(other) or ()
+    sizes = [size for size in dims if isinstance(size, int)]
+    if tensor is None or len(sizes) < len(dims):
+        return context.op("Expand", name, shape.sizes_of(context, other, 0, len(dims)))
+    return context.array(budget.full(sizes, tensor.numpy().item()), tensor.data_type or FLOAT)
+
+
+def one_number(context: Context, name: str) -> str:
+    """A parameter of a whole tensor as a scalar.
+
+    Raises: Refused if it has several numbers.
+    """
+    dims = context.dims(name)
+    if not name or dims in ((), (1,)):
+        return per_tensor(context, name) if name else ""
+    if dims is not None and all(isinstance(size, int) for size in dims):
+        raise Refused(f"has a scale or zero point of dims {list(dims)} for a tensor that has only one")
+    return context.op("Reshape", name, [])
 
 
 QUANTIZED = frozenset((UINT8, INT8))
@@ -248,7 +298,7 @@ QuantizeLinear = OperatorSpec(
             (axis_field(1), Field("output_dtype", int, choices=QUANTIZED_TYPES)),
             {"saturate": ANY, "precision": FLOAT_TYPES, "block_size": (0,)},
         ),
-        rewritings=(quantize_linear,),
+        rewritings=(same_granularity, quantize_linear),
         faults=(_LONE_SCALE, _SHORT_AXIS),
         deviations=_quantized_deviations,
         unspecified=of_every_node(_NOT_QUANTIZED),
@@ -263,7 +313,7 @@ QuantizeLinear = OperatorSpec(
 
 
 def _multiplied_out(node: Node, context: Context) -> list[Node]:
-    """(x - zero point) * scale. Both are broadcast to the elements that they are for."""
+    """(x - zero point) * scale. Both are broadcast to the elements that they are for, also matrices of them."""
     spread, zero = _spreading(node, context), context.optional(2)
     float_type = context.elem_type(context.input(1)) or FLOAT
     numbers = context.cast(context.input(0), float_type)
@@ -275,7 +325,8 @@ def _multiplied_out(node: Node, context: Context) -> list[Node]:
 @because("RTen's DequantizeLinear has no blocks, so these become products")
 def dequantize_linear(node: Node, context: Context) -> list[Node] | None:
     elem_type = context.elem_type(context.input(0))
-    if get_int(node, "block_size") or elem_type in FLOATS or elem_type in SMALL_FLOATS:
+    has_matrix = any((context.rank(name) or 0) > 1 for name in node.input[1:3])
+    if has_matrix or get_int(node, "block_size") or elem_type in FLOATS or elem_type in SMALL_FLOATS:
         return _multiplied_out(node, context)
     inputs = [context.input(0), *(name for name in _parameters(node, context, elem_type) if name)]
     return None if inputs == [name for name in node.input if name] else context.changed(inputs)
@@ -306,7 +357,7 @@ DequantizeLinear = OperatorSpec(
     ),
     ToRten(
         Row(3, 1, "DequantizeLinearAttrs", (axis_field(1),), {"block_size": (0,), "output_dtype": FLOAT_TYPES}),
-        rewritings=(dequantize_linear,),
+        rewritings=(same_granularity, dequantize_linear),
         faults=(_LONE_SCALE, _SHORT_AXIS),
     ),
     ToOnnx("wxw", rewriting=dequantize_raised),
@@ -314,9 +365,16 @@ DequantizeLinear = OperatorSpec(
 )
 
 
-def dequantized(context: Context, data: str, scale: str, zero: str, axis: int = 1) -> str:
-    """The floats that a quantised value stands for; a vector of scales is along `axis`."""
+def dequantized(context: Context, data: str, scale: str, zero: str, axis: int | None = None) -> str:
+    """The floats that a quantised value stands for. Without an `axis`, it has one scale and one zero point."""
+    if axis is None:
+        return context.op("DequantizeLinear", data, one_number(context, scale), one_number(context, zero))
     return context.op("DequantizeLinear", data, scale, zero, axis=axis)
+
+
+def quantized(context: Context, numbers: str, scale: str, zero: str) -> str:
+    """Floats as quantised ones with one scale and one zero point."""
+    return context.op("QuantizeLinear", numbers, one_number(context, scale), one_number(context, zero))
 
 
 @budget.without_warnings
@@ -324,10 +382,10 @@ def scale_of_product(context: Context, first: str, second: str, result: str) -> 
     """Return the factor between a product of quantised numbers and the quantised result, rounded as runtimes do."""
     import numpy
 
-    scales = [context.scope.numbers(name) for name in (first, second, result)]
-    if None in scales:
+    scales = [context.scope.array(name) for name in (first, second, result)]
+    a, b, c = (numpy.float32(0) if scale is None else scale.astype(numpy.float32) for scale in scales)
+    if any(scale is None for scale in scales):
         return context.op("Div", context.op("Mul", first, second), result)
-    a, b, c = (numpy.array(numbers, numpy.float32) for numbers in scales)
     ratios = a * b / c  # in float32, as runtimes compute it
     return context.array(ratios if ratios.size > 1 else ratios.reshape(()))
 
@@ -349,6 +407,7 @@ def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
     """Write it as Conv of floats, quantised again. The exact form is ConvInteger."""
     op = context.op
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (context.input(place) for place in range(8))
+    x_scale, x_zero, y_scale, y_zero = (one_number(context, name) for name in (x_scale, x_zero, y_scale, y_zero))
     if context.exact:
         trailing = context.int64(range(1, context.known_rank(w) - 1))  # the axes behind the channels
         total = context.copy([x, w, x_zero, w_zero], "ConvInteger")  # INT32: samples, filters, then the spatial axes
@@ -362,7 +421,7 @@ def q_linear_conv(node: Node, context: Context) -> list[Node] | None:
     if context.optional(8):
         unit = op("Mul", x_scale, w_scale)  # the scale of the bias, which has no zero point
         inputs.append(op("Mul", context.cast(context.input(8), FLOAT), unit))
-    return context.replace(op("QuantizeLinear", context.copy(inputs, "Conv"), y_scale, y_zero))
+    return context.replace(quantized(context, context.copy(inputs, "Conv"), y_scale, y_zero))
 
 
 QLinearConv = OperatorSpec("QLinearConv", Outputs(elements=of_input(7)), ToRten(rewritings=(q_linear_conv,)))
@@ -371,13 +430,15 @@ QLinearConv = OperatorSpec("QLinearConv", Outputs(elements=of_input(7)), ToRten(
 def q_linear_matmul(node: Node, context: Context) -> list[Node] | None:
     """Write it as MatMul of floats, quantised again. The exact form is MatMulInteger."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (context.input(place) for place in range(8))
+    y_scale, y_zero = one_number(context, y_scale), one_number(context, y_zero)
+    a_scale = per_tensor(context, a_scale)
     if context.exact and context.rank(a_scale) == 0:
         total = context.op("MatMulInteger", a, b, a_zero, b_zero)
         return _from_integers(context, total, scale_of_product(context, a_scale, b_scale, y_scale), y_zero)
     tell_if_exact(context)
     left = dequantized(context, a, a_scale, a_zero, axis=-2)
     right = dequantized(context, b, b_scale, b_zero, axis=-1)
-    return context.replace(context.op("QuantizeLinear", context.op("MatMul", left, right), y_scale, y_zero))
+    return context.replace(quantized(context, context.op("MatMul", left, right), y_scale, y_zero))
 
 
 QLinearMatMul = OperatorSpec("QLinearMatMul", Outputs(elements=of_input(7)), ToRten(rewritings=(q_linear_matmul,)))

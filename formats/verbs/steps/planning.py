@@ -102,6 +102,11 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         model, losses = raise_model(model, pin=chosen.raising.pin)
     elif chosen.raising.pin:
         raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
+    if chosen.runtime.channel_block is not None:
+        from formats.onnxruntime.layouts import in_usual_layout  # few conversions need it
+
+        model, more_losses = in_usual_layout(model, chosen.runtime.channel_block)
+        losses += more_losses
     named = chosen.runtime.named
     runtime = named.runtime if named is not None and target.domain is None else None
     if runtime is not None:

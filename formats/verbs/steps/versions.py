@@ -20,7 +20,7 @@ from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import EditResult
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, walk
-from formats.onnxruntime.layouts import Usual, in_usual_layout
+from formats.onnxruntime.layouts import UnknownBlockError, Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
 
 if TYPE_CHECKING:
@@ -116,9 +116,14 @@ def _operators(model: Model) -> set[str]:
 
 
 def _in_usual_layout(model: Model) -> Usual:
-    """The model without the layout of another machine; if the layout is not clear, onnxruntime gets it as it is."""
+    """The model without the layout of another machine; nodes of an unknown form stay for onnxruntime as they are.
+
+    Raises: UnknownBlockError.
+    """
     try:
         return in_usual_layout(model)
+    except UnknownBlockError:
+        raise
     except UnsupportedError as error:
         stay = "operators stay in a layout that is right only on machines like the one that wrote it"
         detail = f"{stay}, since {error.reason}; {error.remedy}"
