@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -408,9 +408,11 @@ def _write(
         files = (*copied, graph)
     if renamed:
         opened.file.check_in_place()
+    pairs = [(dst, request.src), *((path, listed[location].path) for location, path in destinations.items())]
+    has_links = any(new != old and new.is_file() and new.samefile(old) for new, old in pairs)
     is_free = all(location in here or not os.path.lexists(path) for location, path in destinations.items())
-    if moves and not (engine.overwrite or engine.dry_run) and is_free and _is_written(graph):
-        unlink(dst)  # a move was killed after it wrote the graph: it is written again
+    if moves and has_links and is_free and _is_written(graph):  # by a move that was killed; it is written again
+        engine = replace(engine, overwrite=True)
     replaced = execute_replacing(
         Work(WritePlan(files, permissions=_permissions(opened)), tuple(renamed)),
         engine,
