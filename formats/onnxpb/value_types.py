@@ -16,8 +16,19 @@ from typing import TYPE_CHECKING, Final
 from formats.errors import EditError, TensorDataError
 from formats.extras import needed
 from formats.ir import MACHINE_LEARNING, ONNX, TRAINING, dtypes, walk
+from formats.ir.copies import shallow
 from formats.ir.dtypes import BY_NAME, BY_NUMBER
-from formats.ir.model import Model, OptionalType, SequenceType, Tensor, TensorType, Type, entries
+from formats.ir.model import (
+    Attribute,
+    Model,
+    OptionalType,
+    SequenceType,
+    Tensor,
+    TensorType,
+    Type,
+    attribute_named,
+    entries,
+)
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.wire.decoder import decode
@@ -28,7 +39,7 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute, Graph, Model, Node, ValueInfo
+    from formats.ir.model import Graph, Node, ValueInfo
     from formats.onnxpb.operator_sets import TypeSignature
 
     Versions = Mapping[str, int]
@@ -403,7 +414,7 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     """
     with needed("onnx", "inferred shapes"):
         import onnx.shape_inference
-    data = encoded_for_protobuf(model, without_weights)
+    data = encoded_for_protobuf(_with_one_side(model), without_weights)
     if data is None:
         return None
     try:
@@ -420,6 +431,24 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     if isinstance(with_shapes, onnx.ModelProto):
         with_shapes = with_shapes.SerializeToString()
     return decode(Literal(with_shapes), Model)
+
+
+def _with_one_side(model: Model) -> Model:
+    """The model in which every STFT of the main graph states `onesided`: onnx takes 0 for its default, which is 1."""
+    if model.graph is None or all(node.op_type != "STFT" for node in model.graph.node):
+        return model
+    new = shallow(model)
+    new.graph = shallow(model.graph)
+    new.graph.node = [*map(_with_stated_side, model.graph.node)]
+    return new
+
+
+def _with_stated_side(node: Node) -> Node:
+    if node.op_type != "STFT" or node.domain or attribute_named(node, "onesided") is not None:
+        return node
+    new = shallow(node)
+    new.attribute = [*entries(node, "attribute"), Attribute("onesided", i=1, type=2)]
+    return new
 
 
 def _one_line(error: Exception) -> str:

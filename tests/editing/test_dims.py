@@ -117,13 +117,60 @@ def test_a_constant_that_contradicts_is_refused() -> None:
 
 
 def test_a_model_that_contradicts_itself_already() -> None:
-    """Dims that were wrong before are no reason to refuse another one."""
+    """A shape that was wrong before is no reason to refuse another dim: it is told, and inferred again."""
     proto = model()
     proto.graph.value_info[0].type.tensor_type.shape.dim[2].dim_value = 5
     before = formats.from_onnx(proto)
     new = copied(before)
-    set_dims_in(new, {"batch": 1}, before)
-    assert dims_of(formats.to_onnx(new))["r"] == [1, "seq", 5]
+    done = set_dims_in(new, {"batch": 1}, before)
+    assert dims_of(formats.to_onnx(new))["r"] == [1, "seq", 4]
+    assert [loss.detail for loss in done.losses] == ["the stated shape of r was wrong, and is inferred again"]
+
+
+def test_a_stated_output_that_is_wrong() -> None:
+    """An output of another size than it has is told as a change of the interface, and gets its size."""
+    proto = model([helper.make_node("Relu", ["x:0"], ["y"])])
+    del proto.graph.value_info[:]
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [7, "seq", 4]))
+    found, done = set_dims(proto, {"batch": 2})
+    assert dims_of(found)["y"] == [2, "seq", 4]
+    assert [loss.detail for loss in done.losses if loss.matters] == [
+        "the stated shape of y was wrong, and is inferred again"
+    ]
+
+
+@pytest.mark.parametrize("size", [3, "batch"])
+def test_a_dim_of_minus_one_is_not_known(size: Any) -> None:
+    """A dim that an exporter wrote as -1 is an unknown one, everywhere."""
+    proto = model(
+        [helper.make_node("Concat", ["x:0", "x:0"], ["c"], axis=0), helper.make_node("Relu", ["c"], ["y"])],
+        dims=(-1, 5, 4),
+    )
+    proto.graph.value_info[0].CopyFrom(helper.make_tensor_value_info("c", FLOAT, [-1, 5, 4]))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [-1, 5, 4]))
+    found, done = set_dims(proto, {"x:0:0": size})
+    doubled = 6 if size == 3 else None
+    assert dims_of(found) == {"x:0": [size, 5, 4], "c": [doubled, 5, 4], "y": [doubled, 5, 4]}
+    assert done.edits[0].detail == f"axis 0 of x:0 is {size}; it was unknown"
+    assert not done.losses
+
+
+@pytest.mark.parametrize(("sides", "bins"), [(None, 5), (1, 5), (0, 8)])
+def test_the_bins_of_a_spectrum(sides: int | None, bins: int) -> None:
+    """A STFT that does not state `onesided` has one side, as ONNX says and onnx 1.23 does not infer."""
+    node = helper.make_node("STFT", ["x", "step", "", "length"], ["y"])
+    if sides is not None:
+        node.attribute.append(helper.make_attribute("onesided", sides))
+    weights = [numpy_helper.from_array(np.array(size, "int64"), name) for name, size in (("step", 4), ("length", 8))]
+    values = [
+        helper.make_tensor_value_info("x", FLOAT, [1, "n", 1]),
+        helper.make_tensor_value_info("y", FLOAT, [None] * 4),
+    ]
+    graph = helper.make_graph([node], "g", values[:1], values[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    new = copied(before := formats.from_onnx(proto))
+    set_dims_in(new, {"n": 16}, before)
+    assert dims_of(formats.to_onnx(new))["y"] == [1, 3, bins, 2]
 
 
 def test_without_onnx() -> None:
