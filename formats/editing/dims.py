@@ -49,10 +49,10 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
 
     Raises: EditError for an unknown name or axis, a name that is taken, or dims for which the model is not right.
     """
-    # Of {"images:0": 4, "batch": "n"}, the first is an axis of an input, and the second a symbol: the name of dims.
     for dim in all_dims(model):  # some exporters write -1 for a dim that is not known
         if dim.dim_value is not None and dim.dim_value < 0:
             dim.dim_value = None
+    # Of {"images:0": 4, "batch": "n"}, the first is an axis of an input, and the second a symbol: the name of dims.
     axes: dict[str, _Axis] = {}
     symbols: dict[str, int | str] = {}
     symbol_names = symbols_of(model)
