@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.editing.inference import after, infer_again, names_in_dim, replaced
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, main_graph, shape_of
-from formats.errors import EditError
-from formats.ir.model import entries
+from formats.editing.shape_constants import SHAPE_INPUTS, constants_of, set_constants_in
+from formats.errors import EditError, MissingPackageError
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
 from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from formats.ir.model import Dimension, Model, TensorShape
 
 SHOWN_INPUTS = 10  # that an error names
-SHAPERS = ("Reshape", "Expand")  # operators whose second input is a shape
 # Operators whose inputs must fit each other. Where one is a constant with the old size, onnx finds no contradiction if
 # another is 1 or not known.
 FITTING = (
@@ -50,6 +49,9 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
 
     Raises: EditError for an unknown name or axis, a name that is taken, or dims for which the model is not right.
     """
+    for dim in all_dims(model):  # some exporters write -1 for a dim that is not known
+        if dim.dim_value is not None and dim.dim_value < 0:
+            dim.dim_value = None
     # Of {"images:0": 4, "batch": "n"}, the first is an axis of an input, and the second a symbol: the name of dims.
     axes: dict[str, _Axis] = {}
     symbols: dict[str, int | str] = {}
@@ -64,11 +66,13 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
     results = [set_symbols(model, symbols, symbol_names)] if symbols else []
     changed: dict[str, list[int | str | None]] = {}  # the old dims of axes, by their inputs
     old_sizes: dict[str, int] = {}  # of axes that had a size, by their inputs
+    resized: list[tuple[Dimension, int | None, int | str]] = []  # dims, with their old and new sizes
     for name, axis in axes.items():
         size = sizes[name]
         old = axis.dim.dim_param or axis.dim.dim_value
         if old != size:
             changed.setdefault(axis.input, []).append(old)
+            resized.append((axis.dim, axis.dim.dim_value, size))
             if axis.dim.dim_value is not None:
                 old_sizes[axis.input] = axis.dim.dim_value
         _set(axis.dim, size)
@@ -76,26 +80,41 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
             EditResult((Edit("dim", f"axis {axis.number} of {axis.input} is {size}; it was {_shown(old)}"),))
         )
     if sizes:
+        moved = _set_constants(model, resized)
+        results.append(EditResult(tuple(moved.values())))
         results.append(infer_again(model, before, changed))
-        results.append(EditResult(losses=tuple(_doubts(model, old_sizes))))
+        results.append(EditResult(losses=tuple(_doubts(model, old_sizes, moved))))
     return sum(results, EditResult())
 
 
-def _doubts(model: Model, sizes: Mapping[str, int]) -> Iterator[Loss]:
-    """A loss for nodes that give a value a shape in which the old size of an axis may still stand."""
+def _set_constants(model: Model, resized: Sequence[tuple[Dimension, int | None, int | str]]) -> Mapping[str, Edit]:
+    """Constants get the new size, if one old size became one new one and onnx is installed; see `set_constants_in`."""
+    changes = {(old, new) for _, old, new in resized}
+    if len(changes) != 1:
+        return {}
+    [(old, new)] = changes
+    if old is None:
+        return {}
+    try:
+        return set_constants_in(model, [dim for dim, _, _ in resized], old, new)
+    except MissingPackageError:
+        return {}
+
+
+def _doubts(model: Model, sizes: Mapping[str, int], moved: Collection[str]) -> Iterator[Loss]:
+    """A loss for nodes that give a value a shape in which the old size of an axis may still stand.
+
+    `moved` are outputs of nodes whose shape has the new size.
+    """
     follows = after(main_graph(model), sizes)
-    constants = {tensor.name: tensor for tensor in main_graph(model).initializer}
-    constants.update(
-        (node.output[0], attribute.t)
-        for node in main_graph(model).node
-        if node.op_type == "Constant" and node.output
-        for attribute in entries(node, "attribute")
-        if attribute.t is not None
-    )
+    constants = constants_of(model)
     doubtful = []
     for node in main_graph(model).node:
-        if node.op_type in SHAPERS and len(node.input) > 1 and node.input[1] not in follows:
-            tensor = constants.get(node.input[1])
+        index = SHAPE_INPUTS.get(node.op_type or "", len(node.input))
+        if node.output and node.output[0] in moved:
+            is_doubtful = False
+        elif index < len(node.input) and node.input[index] and node.input[index] not in follows:
+            tensor = constants.get(node.input[index])
             is_doubtful = tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values())
         else:
             is_doubtful = (

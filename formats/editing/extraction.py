@@ -8,9 +8,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.editing.inference import is_contradiction, without_stated
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import fresh, main_graph, names_used, scope_of, subgraphs_of
-from formats.errors import EditError, MissingPackageError
+from formats.editing.scopes import fresh, main_graph, names_used, scope_of, shape_of, subgraphs_of
+from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
@@ -136,11 +137,11 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
     """The types of the new inputs and outputs, inferred if the model does not state them."""
     wanted = {*inputs, *outputs}
     infos = _types(main_graph(model), wanted)
-    losses = []
+    losses = _correct(model, infos)
     why = ""
     if any(not _is_complete(infos.get(name)) for name in wanted):
         try:
-            with_types = inferred(model)
+            with_types = inferred(without_stated(model) if losses else model)
         except MissingPackageError as error:
             with_types, why = None, f"; {error.message}"
             derived = value_types(model).get("graph", {})
@@ -157,6 +158,26 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
                 detail = f"the {part} of the {kind} {name} {'are' if part == 'dims' else 'is'} not known{why}"
                 losses.append(Loss("type", f"graph.{kind}", detail, INTERFACE))
     return {name: infos[name] for name in (*inputs, *outputs)}, losses
+
+
+def _correct(model: Model, infos: dict[str, ValueInfo]) -> list[Loss]:
+    """Take inferred shapes for values of which the model states others, which are wrong; the reports of it."""
+    given = {value.name for value in main_graph(model).input}
+    stated = {name: shape for name, value in infos.items() if name not in given and (shape := shape_of(value))}
+    if not stated:
+        return []
+    try:
+        with_types = inferred(without_stated(model), strict=True)
+    except (EditError, MissingPackageError, UnsupportedError):
+        return []
+    losses = []
+    for name, value in _types(main_graph(with_types), {*stated}).items() if with_types is not None else ():
+        shape = shape_of(value)
+        if shape is not None and is_contradiction(stated[name], shape):
+            infos[name] = value
+            detail = f"the stated shape of {name} was wrong, and is inferred again"
+            losses.append(Loss("shape", "graph", detail, INTERFACE))
+    return losses
 
 
 def _types(graph: Graph, wanted: set[str]) -> dict[str, ValueInfo]:

@@ -16,6 +16,7 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
+from formats.ir.copies import copied, shallow
 from formats.ir.model import Dimension, Graph, Model, entries
 from formats.onnxpb.shape_inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
@@ -76,35 +77,81 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     dropped, outputs, stated = _dropped(model, changed)
     why = ""
     count = 0
+    stale: list[Loss] = []
     try:
-        with_types = _checked(model, before)
+        with_types, is_stale = _checked(model, before)
     except MissingPackageError as error:
-        with_types, why = None, f"; {error.message}"
+        with_types, is_stale, why = None, False, f"; {error.message}"
     if with_types is not None:
         _check_reshapes(with_types)
         _check_states(with_types)
+        if is_stale:
+            stale = [*_corrected(model, with_types)]
         count = _take(model, with_types, dropped)
     _restore(model, dropped, stated)
     edits = (Edit("dim", f"{counted(count, 'shape')} inferred again"),) if count else ()
     still_dropped = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
     less_known = [old.value for old in outputs if _is_less_known(old)]
-    return EditResult(edits, tuple(_losses_of(still_dropped, less_known, why)))
+    return EditResult(edits, (*stale, *_losses_of(still_dropped, less_known, why)))
 
 
-def _checked(model: Model, before: Model) -> Model | None:
-    """The model with inferred shapes; none if the old model contradicts itself, too, so that nothing can be said.
+def _checked(model: Model, before: Model) -> tuple[Model | None, bool]:
+    """The model with inferred shapes, and whether the model states some that are wrong, which were not used.
+
+    There are no inferred shapes if the old model contradicts itself, too, and nothing can be said.
 
     Raises: EditError if the model contradicts itself.
     """
     try:
-        return inferred(model, strict=True)
+        return inferred(model, strict=True), False
     except EditError as error:
         wrong = error
     try:
-        inferred(before, strict=True)
+        return inferred(without_stated(model), strict=True), True
     except EditError:
-        return inferred(model)
+        pass
+    try:
+        inferred(without_stated(before), strict=True)
+    except EditError:
+        return inferred(model), False
     raise EditError(f"the model does not fit these dims: {wrong.message}")
+
+
+def without_stated(model: Model) -> Model:
+    """The model without what its main graph states of the shapes of inner values and outputs."""
+    new = shallow(model)
+    new.graph = graph = shallow(main_graph(model))
+    graph.value_info = []
+    graph.output = [copied(value) for value in graph.output]
+    for value in graph.output:
+        if value.type is not None and value.type.tensor_type is not None:
+            value.type.tensor_type.shape = None
+    return new
+
+
+def is_contradiction(shape: TensorShape, other: TensorShape) -> bool:
+    """Whether no value can have both shapes."""
+    return len(shape.dim) != len(other.dim) or any(
+        None not in (mine.dim_value, theirs.dim_value) and mine.dim_value != theirs.dim_value
+        for mine, theirs in zip(shape.dim, other.dim, strict=True)
+    )
+
+
+def _corrected(model: Model, with_types: Model) -> Iterator[Loss]:
+    """Take inferred shapes for the inner values and outputs of which the model states wrong ones; the reports of it."""
+    names = _stated_names(model)
+    graph, other = main_graph(model), main_graph(with_types)
+    new = _named([*other.value_info, *other.output])
+    outputs = _named(graph.output)
+    for value in (*entries(graph, "value_info"), *graph.output):
+        shape, right = shape_of(value), shape_of(new[value.name or ""]) if value.name in new else None
+        if shape is None or right is None or not is_contradiction(shape, right):
+            continue
+        shape.dim = copied(right).dim
+        for dim in shape.dim:
+            _without_generated(dim, names)
+        detail = f"the stated shape of {value.name} was wrong, and is inferred again"
+        yield Loss("shape", "graph", detail, INTERFACE if value.name in outputs else USE)
 
 
 def _dropped(

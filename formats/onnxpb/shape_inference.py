@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 from formats.errors import EditError, TensorDataError, UnsupportedError
 from formats.extras import needed
 from formats.ir import dtypes
+from formats.ir.copies import shallow
 from formats.ir.functions import expanded_size, functions_of
-from formats.ir.model import Model
+from formats.ir.model import Attribute, AttributeType, Model, attribute_named, entries
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded_for_protobuf
 from formats.tensordata.sources.source import Literal
 
 if TYPE_CHECKING:
-    from formats.ir.model import Tensor
+    from formats.ir.model import Node, Tensor
 
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
@@ -59,7 +60,7 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     with needed("onnx", "inferred shapes"):
         _check_installed()
     _check_calls(model)
-    data = encoded_for_protobuf(model, without_weights)
+    data = encoded_for_protobuf(_with_one_side(model), without_weights)
     if data is None:
         return None
     word, result = _PROCESS.ask(data, strict=strict, follows_data=True)
@@ -81,6 +82,24 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
             f"onnx infers shapes of {len(result):,} bytes for a graph of {len(data):,}; at most {most:,} are read"
         )
     return decode(Literal(result), Model)
+
+
+def _with_one_side(model: Model) -> Model:
+    """The model in which every STFT of the main graph states `onesided`: onnx takes 0 for its default, which is 1."""
+    if model.graph is None or all(node.op_type != "STFT" for node in model.graph.node):
+        return model
+    new = shallow(model)
+    new.graph = shallow(model.graph)
+    new.graph.node = [*map(_with_stated_side, model.graph.node)]
+    return new
+
+
+def _with_stated_side(node: Node) -> Node:
+    if node.op_type != "STFT" or node.domain or attribute_named(node, "onesided") is not None:
+        return node
+    new = shallow(node)
+    new.attribute = [*entries(node, "attribute"), Attribute("onesided", i=1, type=AttributeType.INT)]
+    return new
 
 
 def _check_installed() -> None:

@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -103,27 +104,136 @@ def test_an_axis_without_a_shape() -> None:
 
 
 def test_a_constant_that_contradicts_is_refused() -> None:
-    """A model that has its old batch size in a constant does not get another one, and the node is named."""
-    fixed = model(dims=(2, 3, 4), shape=(2, 12))
-    fixed.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 12
+    """A model that has its old batch size in a constant that may mean something else is refused, with the node."""
+    fixed = model(dims=(2, 3, 4), shape=(24,))
+    fixed.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [24]))
     with pytest.raises(formats.EditError, match=r"does not fit these dims: .*flat"):
         set_dims(fixed, {"x:0:0": 4})
-    fixed.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([2, -1], "int64"), "shape"))
-    fixed.graph.output[0].type.tensor_type.shape.dim[1].ClearField("dim_value")
-    _, done = set_dims(fixed, {"x:0:0": 4})
-    assert [loss.detail.partition(" may")[0] for loss in done.losses if loss.matters][-1:] == ["flat"]
-    found, _ = set_dims(fixed, {"x:0:0": 2})
-    assert dims_of(found)["y"][0] == 2
+
+
+def computed(proto: onnx.ModelProto, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return what onnxruntime computes."""
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    found: np.ndarray[Any, Any] = session.run(None, {"x:0": x})[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "size", "expected"),
+    [
+        ((2, 3, 4), (2, 12), 4, [4, 12]),
+        ((2, 3, 4), (2, -1), 4, [4, -1]),
+        ((2, 3, 4), (2, 12), "n", [0, 12]),
+        ((1, 3, 4), (1, 12), 3, [3, 12]),
+        ((1, 3, 4), (1, -1), "n", [0, -1]),
+        ((1, 3, 4), (1, 3, 4), 3, [3, 3, 4]),
+        ((1, 3, 4), (12, 1), 3, None),
+        ((1, 1, 4), (1, 1, 2, 2), 3, None),
+        ((1, 3, 4), (-1, 12), 3, None),
+    ],
+)
+def test_constants_that_mean_the_axis(dims: Any, shape: Any, size: Any, expected: Any) -> None:
+    """The shape of a Reshape that is shown to hold the old batch gets the new one, and rows are as before."""
+    proto = model(dims=dims, shape=shape)
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [*np.empty(dims).reshape(shape).shape]))
+    try:
+        found, done = set_dims(proto, {"x:0:0": size})
+    except formats.EditError as error:
+        assert expected is None
+        assert "flat" in str(error)
+        return
+    edits = [edit.detail for edit in done.edits if edit.detail.startswith("the shape in")]
+    assert edits == ([] if expected is None else [f"the shape in Reshape flat is {expected}; it was {[*shape]}"])
+    assert not [loss for loss in done.losses if loss.matters]
+    x = np.random.default_rng(0).random((12, *dims[1:]), "float32")[: size if isinstance(size, int) else 6]
+    rows = [computed(proto, x[start : start + dims[0]]) for start in range(0, len(x), dims[0])]
+    np.testing.assert_array_equal(computed(found, x), np.concatenate(rows))
+
+
+def test_an_axis_behind_others_and_a_shared_constant() -> None:
+    """An axis gets -1 where 0 would copy another axis, an Expand 1, and a constant that others use stays for them."""
+    nodes = [
+        helper.make_node("Transpose", ["x:0"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("Reshape", ["t", "shape"], ["r"], name="split"),
+        helper.make_node("Transpose", ["r"], ["back"], perm=[2, 0, 1, 3]),
+        helper.make_node("Reshape", ["w", "shape"], ["v"], name="weight"),
+        helper.make_node("Transpose", ["v"], ["u"], perm=[2, 0, 1, 3]),
+        helper.make_node("Expand", ["back", "wide"], ["e"], name="widen"),
+        helper.make_node("Expand", ["e", "wide"], ["y"], name="again"),
+    ]
+    proto = model(nodes, dims=(2, 6, 4), shape=(2, 3, 2, 4))
+    del proto.graph.value_info[:]
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([2, 2, 3, 4], "int64"), "wide"))
+    proto.graph.initializer.append(numpy_helper.from_array(np.zeros((6, 2, 4), "float32"), "w"))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [2, 2, 3, 4]))
+    found, done = set_dims(proto, {"x:0:0": "n"})
+    edits = [edit.detail for edit in done.edits if edit.detail.startswith("the shape in")]
+    assert edits == [
+        "the shape in Reshape split is [2, 3, -1, 4]; it was [2, 3, 2, 4]",
+        "the shape in Expand widen is [1, 2, 3, 4]; it was [2, 2, 3, 4]",
+        "the shape in Expand again is [1, 2, 3, 4]; it was [2, 2, 3, 4]",
+    ]
+    assert {tensor.name for tensor in found.graph.initializer} == {"shape", "shape_2", "wide_2", "wide_3", "w"}
+    x = np.random.default_rng(0).random((6, 6, 4), "float32")
+    rows = [computed(proto, x[start : start + 2]) for start in (0, 2, 4)]
+    np.testing.assert_array_equal(computed(found, x), np.concatenate(rows))
 
 
 def test_a_model_that_contradicts_itself_already() -> None:
-    """Dims that were wrong before are no reason to refuse another one."""
+    """A shape that was wrong before is no reason to refuse another dim: it is told, and inferred again."""
     proto = model()
     proto.graph.value_info[0].type.tensor_type.shape.dim[2].dim_value = 5
     before = formats.from_onnx(proto)
     new = copied(before)
-    set_dims_in(new, {"batch": 1}, before)
-    assert dims_of(formats.to_onnx(new))["r"] == [1, "seq", 5]
+    done = set_dims_in(new, {"batch": 1}, before)
+    assert dims_of(formats.to_onnx(new))["r"] == [1, "seq", 4]
+    assert [loss.detail for loss in done.losses] == ["the stated shape of r was wrong, and is inferred again"]
+
+
+def test_a_stated_output_that_is_wrong() -> None:
+    """An output of another size than it has is told as a change of the interface, and gets its size."""
+    proto = model([helper.make_node("Relu", ["x:0"], ["y"])])
+    del proto.graph.value_info[:]
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [7, "seq", 4]))
+    found, done = set_dims(proto, {"batch": 2})
+    assert dims_of(found)["y"] == [2, "seq", 4]
+    assert [loss.detail for loss in done.losses if loss.matters] == [
+        "the stated shape of y was wrong, and is inferred again"
+    ]
+
+
+@pytest.mark.parametrize("size", [3, "batch"])
+def test_a_dim_of_minus_one_is_not_known(size: Any) -> None:
+    """A dim that an exporter wrote as -1 is an unknown one, everywhere."""
+    proto = model(
+        [helper.make_node("Concat", ["x:0", "x:0"], ["c"], axis=0), helper.make_node("Relu", ["c"], ["y"])],
+        dims=(-1, 5, 4),
+    )
+    proto.graph.value_info[0].CopyFrom(helper.make_tensor_value_info("c", FLOAT, [-1, 5, 4]))
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [-1, 5, 4]))
+    found, done = set_dims(proto, {"x:0:0": size})
+    doubled = 6 if size == 3 else None
+    assert dims_of(found) == {"x:0": [size, 5, 4], "c": [doubled, 5, 4], "y": [doubled, 5, 4]}
+    assert done.edits[0].detail == f"axis 0 of x:0 is {size}; it was unknown"
+    assert not done.losses
+
+
+@pytest.mark.parametrize(("sides", "bins"), [(None, 5), (1, 5), (0, 8)])
+def test_the_bins_of_a_spectrum(sides: int | None, bins: int) -> None:
+    """A STFT that does not state `onesided` has one side, as ONNX says and onnx 1.23 does not infer."""
+    node = helper.make_node("STFT", ["x", "step", "", "length"], ["y"])
+    if sides is not None:
+        node.attribute.append(helper.make_attribute("onesided", sides))
+    weights = [numpy_helper.from_array(np.array(size, "int64"), name) for name, size in (("step", 4), ("length", 8))]
+    values = [
+        helper.make_tensor_value_info("x", FLOAT, [1, "n", 1]),
+        helper.make_tensor_value_info("y", FLOAT, [None] * 4),
+    ]
+    graph = helper.make_graph([node], "g", values[:1], values[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    new = copied(before := formats.from_onnx(proto))
+    set_dims_in(new, {"n": 16}, before)
+    assert dims_of(formats.to_onnx(new))["y"] == [1, 3, bins, 2]
 
 
 def test_without_onnx() -> None:

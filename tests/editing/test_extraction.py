@@ -238,3 +238,15 @@ def test_types_of_few_values_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     seen.clear()
     part(chain(), outputs=["z"])
     assert not seen
+
+
+def test_a_stale_shape_is_no_new_interface() -> None:
+    """A stated shape that contradicts the nodes does not become that of a new input or output: it is told."""
+    proto = chain()
+    proto.graph.value_info[0].CopyFrom(helper.make_tensor_value_info("sum", FLOAT, [7, 3]))
+    for inputs, outputs in ((["sum", "a"], ["product"]), (["a"], ["sum"])):
+        new, done = extracted(formats.from_onnx(proto), inputs, outputs)
+        assert new.graph is not None
+        [value] = [value for value in (*new.graph.input, *new.graph.output) if value.name == "sum"]
+        assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [2]
+        assert [loss.detail for loss in done.losses] == ["the stated shape of sum was wrong, and is inferred again"]
