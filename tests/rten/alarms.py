@@ -247,7 +247,7 @@ def main() -> int:
         kinds = [*judged.warned, "any warning"] if judged.warned else ["no warning"]
         totals.update((kind, judged.differs) for kind in kinds)
         if given.show and bool(judged.warned) != judged.differs:
-            print(seed, "untrue" if judged.warned else "LOST", *judged.details, sep="\n    ")
+            print(f"{seed} {'untrue' if judged.warned else 'LOST'}", *judged.details, sep="\n    ")
     for kind in sorted({kind for kind, _ in totals}):
         print(f"{kind}: {totals[kind, True]} differ, {totals[kind, False]} never differ")
     return 0

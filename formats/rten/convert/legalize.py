@@ -326,6 +326,8 @@ class _Legalizer:
         scope, uses = place.surroundings.scope, place.surroundings.uses
         scope.infer(node)
         model_node = place.model_node or node
+        if model_node is not node and (model_spec := spec_of(model_node)) is not None:
+            scope.note_places(model_node, model_spec, node.output)
         for name in node.output:
             elem_type = scope.types[name].elem_type
             if elem_type != FLOAT and elem_type in FLOATS and name in model_node.output:
@@ -439,7 +441,10 @@ def _is_exact(node: Node, name: str, scope: Scope) -> bool:
     spec = spec_of(node)
     if spec is not None and spec.outputs.exact_if is not None:
         return spec.outputs.exact_if(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])
-    return spec is not None and ranges.is_exact(spec.outputs.range)
+    if spec is None or spec.outputs.range is None:
+        return False
+    adds_up = scope.type_of(name).elem_type == DOUBLE and ranges.step_of(spec.outputs.range, [0]) is not None
+    return ranges.is_exact(spec.outputs.range) or (adds_up and scope.is_kept_by_float(name))
 
 
 def _is_place(name: str, model_node: Node, scope: Scope) -> bool:
