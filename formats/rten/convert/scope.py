@@ -329,6 +329,7 @@ class Scope:
         name = tensor.name or ""
         self.types[name] = ValueType(tensor.data_type, tuple(tensor.dims))
         self.tensors[name] = tensor
+        self.ranges.pop(name, None)  # if it is also an input, whose default it is
 
     def add_input(self, name: str, value_type: ValueType) -> None:
         """Record a value that comes from outside of the graph."""

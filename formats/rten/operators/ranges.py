@@ -230,6 +230,8 @@ def sums(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 @stepping(min)
 def differences(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The first input minus the second."""
+    if node.input[0] == node.input[1] and types[0].elem_type not in FLOATS:
+        return Interval(0, 0)
     first, (least, greatest) = _operands(node, scope)
     return _added(first, Interval(None if greatest is None else -greatest, None if least is None else -least))
 
@@ -363,6 +365,8 @@ def elements_multiplied(node: Node, scope: Scope, types: list[ValueType]) -> Int
     if scope.is_shape(node.input[0]):
         return Interval(0, MAX_SIZE)
     dims, interval = types[0].dims, scope.range_of(node.input[0])
+    if Interval(-1, 1).holds(interval):
+        return Interval(0 if _is_natural(interval) else -1, 1)
     if dims is None or None in interval or not all(isinstance(dim, int) for dim in dims) or prod(map(_dim, dims)) > 64:
         return Interval(0, None) if _is_natural(interval) else UNBOUNDED
     size = max(1, *(abs(number or 0) for number in interval)) ** prod(map(_dim, dims))
@@ -394,11 +398,13 @@ def accumulated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return of(0, 2)(node, scope, types)
 
 
+@stepping(min)
 def absolute_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements added up without their signs."""
     return totals(node, scope, types, magnitudes(node, scope, types))
 
 
+@stepping(lambda steps: 2 * steps[0])
 def square_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The squares of the elements added up."""
     interval = magnitudes(node, scope, types)
