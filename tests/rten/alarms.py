@@ -126,7 +126,10 @@ def places(b: Builder) -> None:
 @template(2, since=10)
 def slices(b: Builder) -> None:
     """To the end, as exporters write it."""
-    first, end = b.some((*WITH_DOUBLE, *WIDE), (1, 2, 3)), b.rng.choice(((1 << 63) - 1, 1 << 62, (1 << 31) - 1, 1 << 40))
+    first, end = (
+        b.some((*WITH_DOUBLE, *WIDE), (1, 2, 3)),
+        b.rng.choice(((1 << 63) - 1, 1 << 62, (1 << 31) - 1, 1 << 40)),
+    )
     ends = b.constant([end])
     if b.rng.random() < 0.3:  # computed, as exporters of shapes write it
         (kept,) = b.emit("Concat", [ends], axis=0)
@@ -186,7 +189,9 @@ def feeds_of(feeds: Mapping[str, np.ndarray], seed: int) -> Iterable[dict[str, n
 
 def same(want: np.ndarray, found: np.ndarray) -> bool:
     """Whether two results are the same numbers, whatever their types."""
-    return want.shape == found.shape and np.array_equal(want, found.astype(want.dtype), equal_nan=want.dtype.kind == "f")
+    return want.shape == found.shape and np.array_equal(
+        want, found.astype(want.dtype), equal_nan=want.dtype.kind == "f"
+    )
 
 
 class Judged(NamedTuple):
