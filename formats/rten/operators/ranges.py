@@ -65,8 +65,8 @@ def is_exact(rule: Rule[Interval] | None) -> bool:
 
 
 def step_of(rule: Rule[Interval] | None, steps: list[int]) -> int | None:
-    """The exponent of the step of what an operator with a rule computes from floats with some steps, if it has one."""
-    return _STEPS[rule](steps) if rule in _STEPS else None
+    """The exponent of the step of what an operator computes from floats with some steps, and from integers."""
+    return _STEPS[rule](steps or [0]) if rule in _STEPS else None
 
 
 @exact
@@ -232,7 +232,7 @@ def sums(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 @stepping(min)
 def differences(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The first input minus the second."""
-    if node.input[0] == node.input[1] and types[0].elem_type not in FLOATS:
+    if node.input[0] == node.input[1] and scope.type_of(node.input[0]).elem_type not in FLOATS:
         return Interval(0, 0)
     first, (least, greatest) = _operands(node, scope)
     return _added(first, Interval(None if greatest is None else -greatest, None if least is None else -least))

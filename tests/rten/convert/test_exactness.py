@@ -130,6 +130,10 @@ NUMBERS = ("clamped", "precision", "range", "rounded")
         ),
         pytest.param("g (uint32[A] x) => (uint32[A] y) { y = Sub(x, x) }", id="a number minus itself"),
         pytest.param(
+            """g (float[A, B] x) => (float[2] y) { s = Shape(x) a = Cast<to = 1>(s) y = Sub(a, a) }""",
+            id="a float that comes from dims minus itself",
+        ),
+        pytest.param(
             """g (float[A, B] x) => (float[C, D] y) <int64[1] zero = {0}, int64[1] end = {4611686018427387904}>
             { a = Concat<axis = 0>(zero, zero) b = Concat<axis = 0>(end, end) y = Slice(x, a, b) }""",
             id="to the end",
