@@ -162,7 +162,7 @@ class Outputs:
     elements: Rule[Sequence[int | None]] = OF_FIRST  # their element types; the last is for all further outputs
     contents: Rule[Dims | None] | None = None  # the elements of a small integer output, so that sizes are known
     range: Rule[Interval] | None = None  # the least and greatest integer of the outputs: RTen has only 32 bits
-    second_range: Rule[Interval] | None = None  # of the second output, if that has places in the first input
+    places: Mapping[int, Rule[Interval]] = field(default_factory=dict)  # the outputs that find or count elements
     exact_if: Rule[bool] | None = None  # whether it rounds nothing, if its rule for ranges does not say so
     is_bounding: bool = False  # one known input limits its output, whatever the others contain
     body_inputs: Rule[list[ValueType]] | None = None  # the types of the inputs of its subgraph

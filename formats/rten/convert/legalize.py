@@ -29,7 +29,7 @@ from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import UNKNOWN, ValueType
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.graph.uses import Uses, add_decisive, used_and_read
+from formats.rten.graph.uses import MOVING, Uses, add_decisive, used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, ranges, spec_of
 from formats.rten.target import ALL_RELEASES
@@ -326,13 +326,18 @@ class _Legalizer:
         scope, uses = place.surroundings.scope, place.surroundings.uses
         scope.infer(node)
         model_node = place.model_node or node
+        if model_node is not node and (model_spec := spec_of(model_node)) is not None:
+            scope.note_places(model_node, model_spec, node.output)
         for name in node.output:
             elem_type = scope.types[name].elem_type
             if elem_type != FLOAT and elem_type in FLOATS and name in model_node.output:
                 is_read_rounded = elem_type == DOUBLE and self._target.is_onnx  # even if nothing is computed with it
                 if is_read_rounded or not _is_exact(model_node, name, scope):
                     self.rounded.setdefault(elem_type, name)
-            if name in scope.exceeding and name not in uses.only_dims and not _is_place(name, model_node, scope):
+            is_bound = node.op_type in MOVING and name in uses.bounds
+            if name in scope.exceeding and not (
+                is_bound or name in uses.only_dims or _is_place(name, model_node, scope)
+            ):
                 kind = type_name(elem_type)
                 self._note("range", f"{kind} values may exceed the 32 bits that RTen uses", place, RANGE)
             if elem_type in NOT_NUMBERS:
@@ -439,7 +444,10 @@ def _is_exact(node: Node, name: str, scope: Scope) -> bool:
     spec = spec_of(node)
     if spec is not None and spec.outputs.exact_if is not None:
         return spec.outputs.exact_if(node, scope, [scope.type_of(name) if name else UNKNOWN for name in node.input])
-    return spec is not None and ranges.is_exact(spec.outputs.range)
+    if spec is None or spec.outputs.range is None:
+        return False
+    adds_up = scope.type_of(name).elem_type == DOUBLE and ranges.step_of(spec.outputs.range, [0]) is not None
+    return ranges.is_exact(spec.outputs.range) or (adds_up and scope.is_kept_by_float(name))
 
 
 def _is_place(name: str, model_node: Node, scope: Scope) -> bool:

@@ -23,6 +23,7 @@ from formats.rten.convert.value_types import (
 )
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.operators import spec_of
+from formats.rten.operators.ranges import step_of
 from formats.rten.operators.rules import INDEX_TYPES, MAX_CONTENTS
 from formats.rten.types import BYTES, FLOATS, INT32_LIMITS, INTS, PARTLY_HELD, UNSIGNED, limits
 
@@ -41,6 +42,8 @@ RANGED = FLOATS | INTS | BYTES
 MAX_INT32 = INT32_LIMITS[1]
 MAX_FLOAT16 = 65504
 MAX_ASKED = 24  # the nodes in a row that are asked for an interval
+FLOAT_DIGITS, DOUBLE_DIGITS = 24, 53  # of two
+MAX_STEP = 100  # the exponents of steps that are far from the ends of FLOAT
 MAX_NUMBER = 1 << 60  # products of two such numbers are far from the ends of FLOAT
 
 
@@ -104,6 +107,33 @@ class Scope:
                 return Interval()
             interval = owner._intervals[name] = owner._known_range(name)
         return interval
+
+    def step_of(self, name: str) -> int | None:
+        """The exponent of a power of two of which all elements are multiples, if one is known."""
+        owner = self._owner(name)
+        if owner is None or owner._asked == MAX_ASKED:
+            return None
+        if owner.types[name].elem_type not in FLOATS:
+            return 0
+        if name in owner.tensors:
+            return _step(owner.tensors[name])
+        if name not in owner._made_by:
+            return None
+        node, rule = owner._made_by[name]
+        owner._asked += 1
+        try:
+            floats = [source for source in node.input if source and owner.type_of(source).elem_type in FLOATS]
+            steps = [step for source in floats if (step := owner.step_of(source)) is not None]
+            return step_of(rule, steps) if len(steps) == len(floats) else None
+        finally:
+            owner._asked -= 1
+
+    def is_kept_by_float(self, name: str) -> bool:
+        """Whether FLOAT has each number that a value can have: its multiples of a step are few enough."""
+        (least, greatest), step = self.range_of(name), self.step_of(name)
+        if least is None or greatest is None or step is None:
+            return False
+        return abs(step) <= MAX_STEP and max(-least, greatest) <= 2.0 ** (step + FLOAT_DIGITS)
 
     def has_numbers(self, name: str) -> bool:
         """Whether no element of a value can be NaN or infinite: it comes from integers and finite constants."""
@@ -190,6 +220,14 @@ class Scope:
         for name in names:
             if self.types[name].elem_type in FLOATS:
                 self._made_by[name] = node, rule
+
+    def note_places(self, node: Node, spec: OperatorSpec, made: Iterable[str]) -> None:
+        """Record the intervals of those outputs that find or count elements, whatever they are computed from."""
+        types = [self.type_of(name) if name else UNKNOWN for name in node.input] if spec.outputs.places else []
+        for place, rule in spec.outputs.places.items():
+            for name in set(node.output[place : place + 1]).intersection(made):
+                self.exceeding.discard(name)
+                self._note_range(rule, node, types, [name])
 
     def _note_range(self, rule: Rule[Interval], node: Node, types: list[ValueType], outputs: Iterable[str]) -> None:
         """Record the interval of some outputs of a node, and which may leave the range of their type."""
@@ -291,6 +329,7 @@ class Scope:
         name = tensor.name or ""
         self.types[name] = ValueType(tensor.data_type, tuple(tensor.dims))
         self.tensors[name] = tensor
+        self.ranges.pop(name, None)  # if it is also an input, whose default it is
 
     def add_input(self, name: str, value_type: ValueType) -> None:
         """Record a value that comes from outside of the graph."""
@@ -359,8 +398,7 @@ class Scope:
                 self._note_range(outputs.range, node, types, node.output if len(elem_types) == 1 else node.output[:1])
             elif outputs.is_bounding:  # the rule also notes what RTen cannot know
                 self._intervals[node.output[0]] = self._computed_range(node, outputs.range)
-            if outputs.second_range is not None:
-                self._note_range(outputs.second_range, node, types, node.output[1:2])
+            self.note_places(node, spec, node.output)
 
     def _come_from_integers(self, names: Iterable[str]) -> bool:
         """Whether some values come from integers, and the others are constants or integers."""
@@ -388,6 +426,21 @@ class Scope:
             self._contents[name] = tuple(  # they overflow as in their type: larger numbers would slow folding down
                 (item - low) % (high - low + 1) + low if isinstance(item, int) else item for item in contents
             )
+
+
+def _step(tensor: Tensor) -> int | None:
+    """The exponent of the greatest power of two of which all elements of a constant of floats are multiples."""
+    if tensor.data_type not in RANGED or prod(tensor.dims) > MAX_RANGED:
+        return None
+    import numpy
+
+    numbers = tensor.numpy().astype(numpy.float64).ravel()
+    numbers = numbers[numbers != 0]
+    if not numpy.isfinite(numbers).all():
+        return None
+    fractions, exponents = numpy.frexp(numbers)
+    digits = (fractions * 2.0**DOUBLE_DIGITS).astype(numpy.int64)
+    return int((exponents - DOUBLE_DIGITS + numpy.log2(digits & -digits)).min(initial=MAX_STEP))
 
 
 def held_range(elem_type: int) -> Interval:

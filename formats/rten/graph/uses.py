@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Named = TypeVar("Named", ValueInfo, Tensor)
 
 _OPERATOR = attrgetter("domain", "op_type")
+MOVING = frozenset(("Concat", "Identity", "Reshape", "Squeeze", "Unsqueeze"))  # their outputs have the same integers
 
 
 class Uses:
@@ -65,10 +66,13 @@ class Uses:
             return set()
         bounds: set[str] = set()
         others = self.inner.union(self._outputs)
-        for node in nodes:
+        for index in reversed(topological(nodes)):  # from the outputs, since moved elements are used as those behind
+            node = nodes[index]
             of_slices = places.get(node.op_type, ())
+            is_moved = node.op_type in MOVING and bounds.issuperset(node.output) and others.isdisjoint(node.output)
             for place, name in enumerate(node.input):
-                (bounds if place in of_slices else others).add(name)
+                is_bound = place in of_slices or (is_moved and (place == 0 or node.op_type == "Concat"))
+                (bounds if is_bound else others).add(name)
         return bounds - others  # used in both ways means as a number
 
     @cached_property

@@ -284,7 +284,14 @@ def modulo_raised(node: Node, context: Context) -> list[Node]:
 
 Mod = OperatorSpec(
     "Mod",
-    Outputs(broadcast, of_any_input, contents=modulo_contents, range=ranges.remainders, rounds=every_node),
+    Outputs(
+        broadcast,
+        of_any_input,
+        contents=modulo_contents,
+        range=ranges.remainders,
+        exact_if=lambda node, scope, types: bool(get_int(node, "fmod")),  # no remainder has more digits than both
+        rounds=every_node,
+    ),
     ToRten(Row(2, 1, "ModAttrs", (Field("fmod", bool, 0),)), rewritings=(of_large_constants,), narrow=widened((0, 1))),
     ToOnnx("N", "N", rewriting=modulo_raised),
 )

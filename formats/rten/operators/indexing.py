@@ -402,6 +402,11 @@ def unique_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
 
 Unique = OperatorSpec(
     "Unique",
-    Outputs(unique_dims, for_outputs(of_input(0), always(INT64)), range=ranges.of(0)),
+    Outputs(
+        unique_dims,
+        for_outputs(of_input(0), always(INT64)),
+        range=ranges.of(0),
+        places=dict.fromkeys((1, 2, 3), ranges.places),
+    ),
     ToRten(rewritings=(unique,)),
 )

@@ -347,7 +347,7 @@ _LEAST = of_floats(_NOTHING_GREATER)
 
 MaxPool = OperatorSpec(
     "MaxPool",
-    Outputs(pool_dims, for_outputs(of_input(0), always(INT64)), range=ranges.of(0)),
+    Outputs(pool_dims, for_outputs(of_input(0), always(INT64)), range=ranges.of(0), places={1: ranges.places}),
     ToRten(
         Row(
             1,

@@ -6,6 +6,9 @@ the scope says so. The interval of a float is rounded outward to integers; NaN i
 Some rules say that each element is one of the inputs' elements, its opposite, or a small integer. Their operators round
 nothing: `is_exact` tells them.
 
+Other operators round nothing if the numbers are few enough: if all numbers are multiples of a power of two, its *step*,
+and none is larger than 2^24 steps, FLOAT has each of them. A table says what step an operator's results have.
+
 The assumptions are in `docs/rten.md`: a dim is from 0 to 2^24, a tensor has fewer than 2^31 elements, and inputs of 64
 bits are within plus or minus 2^24.
 """
@@ -33,19 +36,37 @@ MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()
 MAX_EXPONENT: Final = 64  # of e, for which an interval is computed
 _EXACT: Final[set[Rule[Interval]]] = set()
+_STEPS: Final[
+    dict[Rule[Interval], Callable[[list[int]], int]]
+] = {}  # the exponent of the results' step, from the inputs'
 
 R = TypeVar("R", bound="Rule[Interval]")
 
 
+def stepping(step: Callable[[list[int]], int]) -> Callable[[R], R]:
+    """A decorator for a rule of operators that only add and multiply: how the exponents of steps combine."""
+
+    def with_step(rule: R) -> R:
+        _STEPS[rule] = step
+        return rule
+
+    return with_step
+
+
 def exact(rule: R) -> R:
-    """A decorator for a rule of operators that round nothing."""
+    """A decorator for a rule of operators that round nothing. Zero and one may be among their results."""
     _EXACT.add(rule)
-    return rule
+    return stepping(lambda steps: min([*steps, 0]))(rule)
 
 
 def is_exact(rule: Rule[Interval] | None) -> bool:
     """Whether the operators with a rule round nothing."""
     return rule in _EXACT
+
+
+def step_of(rule: Rule[Interval] | None, steps: list[int]) -> int | None:
+    """The exponent of the step of what an operator computes from floats with some steps, and from integers."""
+    return _STEPS[rule](steps or [0]) if rule in _STEPS else None
 
 
 @exact
@@ -63,6 +84,13 @@ def indices(default_axis: int) -> Rule[Interval]:
         return Interval(0, max(dim - 1, 0))
 
     return exact(rule)
+
+
+@exact
+def places(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
+    """Places and numbers of elements of the first input, along an axis or among all."""
+    dims = types[0].dims
+    return Interval(0, MAX_SIZE if dims is None else min(prod(map(_dim, dims)), MAX_SIZE))
 
 
 @exact
@@ -192,6 +220,7 @@ def _added(first: Interval, second: Interval) -> Interval:
     return Interval(None if a is None or c is None else a + c, None if b is None or d is None else b + d)
 
 
+@stepping(min)
 def sums(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The inputs added up."""
     total = Interval(0, 0)
@@ -200,12 +229,16 @@ def sums(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return total
 
 
+@stepping(min)
 def differences(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The first input minus the second."""
+    if node.input[0] == node.input[1] and scope.type_of(node.input[0]).elem_type not in FLOATS:
+        return Interval(0, 0)
     first, (least, greatest) = _operands(node, scope)
     return _added(first, Interval(None if greatest is None else -greatest, None if least is None else -least))
 
 
+@stepping(sum)
 def products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The product of two inputs."""
     first, second = _operands(node, scope)
@@ -307,6 +340,7 @@ def _times(interval: Interval, count: int) -> Interval:
     return Interval(None if low is None else min(low * count, low, 0), None if high is None else max(high * count, 0))
 
 
+@stepping(min)
 def totals(node: Node, scope: Scope, types: list[ValueType], elements: Interval | None = None) -> Interval:
     """The elements added up. Their number is the product of the lengths of the reduced axes."""
     dims = types[0].dims
@@ -320,6 +354,7 @@ def totals(node: Node, scope: Scope, types: list[ValueType], elements: Interval 
     return _times(scope.range_of(node.input[0]) if elements is None else elements, min(count, MAX_SIZE))
 
 
+@stepping(min)
 def running_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements added up along one axis."""
     dims, axis = types[0].dims, scope.ints(node.input[1])
@@ -332,12 +367,15 @@ def elements_multiplied(node: Node, scope: Scope, types: list[ValueType]) -> Int
     if scope.is_shape(node.input[0]):
         return Interval(0, MAX_SIZE)
     dims, interval = types[0].dims, scope.range_of(node.input[0])
+    if Interval(-1, 1).holds(interval):
+        return Interval(0 if _is_natural(interval) else -1, 1)
     if dims is None or None in interval or not all(isinstance(dim, int) for dim in dims) or prod(map(_dim, dims)) > 64:
         return Interval(0, None) if _is_natural(interval) else UNBOUNDED
     size = max(1, *(abs(number or 0) for number in interval)) ** prod(map(_dim, dims))
     return Interval(0 if _is_natural(interval) else -size, size)
 
 
+@stepping(sum)
 def matrix_products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The sum of products; their number is the length of the last axis."""
     dims = types[0].dims
@@ -362,11 +400,13 @@ def accumulated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     return of(0, 2)(node, scope, types)
 
 
+@stepping(min)
 def absolute_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The elements added up without their signs."""
     return totals(node, scope, types, magnitudes(node, scope, types))
 
 
+@stepping(lambda steps: 2 * steps[0])
 def square_totals(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The squares of the elements added up."""
     interval = magnitudes(node, scope, types)

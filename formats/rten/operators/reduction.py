@@ -468,7 +468,7 @@ TopK = OperatorSpec(
         top_k_dims,
         for_outputs(of_input(0), always(INT64)),
         range=ranges.of(0),
-        second_range=ranges.indices(-1),
+        places={1: ranges.indices(-1)},
         sizes=(1,),
     ),
     ToRten(

@@ -87,6 +87,96 @@ def test_integers_that_fit_are_not_told(text):
     assert [] == [loss for loss in losses_of(text, 18) if loss.kind == "range"]
 
 
+NUMBERS = ("clamped", "precision", "range", "rounded")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("g (int64[A] x) => (double[A] y) { y = Cast<to = 11>(x) }", id="integers as DOUBLE"),
+        pytest.param(
+            """g (uint8[A] x) => (double[A] y) <double half = {0.5}, double more = {-3.25}>
+            { a = Cast<to = 11>(x) b = Mul(a, half) y = Add(b, more) }""",
+            id="sums and products of few digits",
+        ),
+        pytest.param(
+            """g (bool[9] x) => (double y) <int64[1] axis = {0}>
+            { a = Cast<to = 11>(x) y = ReduceSum<keepdims = 0>(a, axis) }""",
+            id="a total of DOUBLE",
+        ),
+        pytest.param(
+            """g (int16[9] x) => (double[9] y) <double divisor = {7}>
+            { a = Cast<to = 11>(x) y = Mod<fmod = 1>(a, divisor) }""",
+            id="a remainder",
+        ),
+        pytest.param(
+            """g (float[1, 1, 8, 8] x) => (float[B, C, D, E] y, double[B, C, D, E] z)
+            { y, i = MaxPool<kernel_shape = [2, 2]>(x) z = Cast<to = 11>(i) }""",
+            id="places of a pool",
+        ),
+        pytest.param(
+            """g (int64[A] x) => (int64[B] y, int64[B] i, int64[A] j, int64[B] n)
+            { y, i, j, n = Unique(x) }""",
+            id="places and counts of different elements",
+        ),
+        pytest.param(
+            """g (bool[A] x) => (int64[A] y) <int64 axis = {0}>
+            { a = Cast<to = 7>(x) y = CumSum(a, axis) }""",
+            id="running totals of truths",
+        ),
+        pytest.param(
+            """g (bool[A] x) => (int64 y) { a = Cast<to = 7>(x) y = ReduceProd<keepdims = 0>(a) }""",
+            id="a product of truths",
+        ),
+        pytest.param("g (uint32[A] x) => (uint32[A] y) { y = Sub(x, x) }", id="a number minus itself"),
+        pytest.param(
+            """g (float[A, B] x) => (float[2] y) { s = Shape(x) a = Cast<to = 1>(s) y = Sub(a, a) }""",
+            id="a float that comes from dims minus itself",
+        ),
+        pytest.param(
+            """g (float[A, B] x) => (float[C, D] y) <int64[1] zero = {0}, int64[1] end = {4611686018427387904}>
+            { a = Concat<axis = 0>(zero, zero) b = Concat<axis = 0>(end, end) y = Slice(x, a, b) }""",
+            id="to the end",
+        ),
+        pytest.param("g (int64[A] x, int64 w) => (int64[A] y) <int64 w = {0}> { y = Mul(x, w) }", id="a default input"),
+    ],
+)
+def test_numbers_that_rten_has_are_not_told(text):
+    """DOUBLE of few digits, places, counts and moved bounds of slices are the same in RTen, and no loss says else."""
+    assert [] == [loss for loss in losses_of(text, 18) if loss.kind in NUMBERS]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("g (double[A] x) => (double[A] y) { y = Add(x, x) }", id="any DOUBLE"),
+        pytest.param(
+            "g (int64[A] x) => (double[A] y) <double w = {3}> { a = Cast<to = 11>(x) y = Mul(a, w) }", id="25 digits"
+        ),
+        pytest.param(
+            "g (int8[A] x) => (double[A] y) <double w = {0.1}> { a = Cast<to = 11>(x) y = Mul(a, w) }", id="a fraction"
+        ),
+        pytest.param(
+            """g (int8[A] x) => (double[A] y) <double w = {0.0009765625}, double v = {1048576.0}>
+            { a = Cast<to = 11>(x) b = Mul(a, w) y = Add(b, v) }""",
+            id="large and small",
+        ),
+        pytest.param("g (int8[A] x) => (double[A] y) { a = Cast<to = 11>(x) y = Sqrt(a) }", id="a root"),
+    ],
+)
+def test_numbers_of_more_digits_than_float_has_are_told(text):
+    """DOUBLE that FLOAT may lack is a loss."""
+    assert "precision" in [loss.kind for loss in losses_of(text, 18)]
+
+
+def test_a_large_number_that_is_no_bound_is_told():
+    """A number beyond 32 bits that is also returned is clamped, and the report says so, though a Slice uses it, too."""
+    found = losses_of("""g (float[A] x) => (float[B] y, int64[1] z)
+        <int64[1] zero = {0}, int64[1] end = {4611686018427387904}>
+        { z = Concat<axis = 0>(end) y = Slice(x, zero, z) }""")
+    assert [loss for loss in found if loss.kind in NUMBERS]
+
+
 def test_a_loss_in_a_subgraph_names_the_node_of_the_model():
     """A Scan becomes a Loop whose body has more nodes; losses name the Scan or the nodes of its body, each once."""
     found = losses_of("""g (int64[2] s, int64[N, 2] x) => (int64[2] t, int64[N, 2] y) { t, y = Scan<num_scan_inputs = 1,
