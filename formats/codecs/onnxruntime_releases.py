@@ -74,6 +74,7 @@ TYPES: Final[Mapping[str, str | None]] = {
     "COMPLEX64": None,
     "COMPLEX128": None,
 }
+WITH_ALLOWZERO: Final = "1.11"  # the first that takes a dim of -1 in a Reshape with allowzero
 SMALL_CONSTANTS: Final = "small constants"
 # The first release with a kernel on the CPU for a version of an operator, if older ones read its operator set. Each
 # release was asked for a session of about 4,600 models of one operator, with all versions and types of ONNX's tests.

@@ -15,6 +15,7 @@ from formats.editing.float16_nodes import (
     FloatValue,
     Halved,
     Operators,
+    dequantizing,
     float_kind,
     in_float16,
     in_float32,
@@ -85,6 +86,7 @@ class _Float16Conversion:
         self.operators = Operators(model.opset_import)
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
+        self.scaling_sums: set[int] = set()  # the nodes that scale sums of quantised products, by identity
         self.stay: Counter[str] = Counter()  # the nodes that stay in float32, by operator
         self.halved = Halved()
         self.casts = 0
@@ -122,6 +124,7 @@ class _Float16Conversion:
                     tensor.name or "", float_kind(types.get(tensor.name or "", "")), None
                 )
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
+        self.scaling_sums.update(map(id, dequantizing(graph.node)))
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in sorted(graph.node, key=lambda node: not is_constant_node(node)):
             form = self._form_of(node, values)
@@ -144,10 +147,10 @@ class _Float16Conversion:
                     value.public = interface
 
     def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
-        """The form of a node's operator; one that scales by a weight beyond float16 stays in float32."""
+        """The form of a node's operator; one whose numbers are likely to be beyond float16 stays in float32."""
         form = self.operators.form_of(node)
         scales = node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input)
-        return in_float32(form) if scales or reduces(node) else form
+        return in_float32(form) if scales or reduces(node) or id(node) in self.scaling_sums else form
 
     def _is_beyond(self, tensor: Tensor) -> bool:
         return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)

@@ -27,7 +27,7 @@ from formats.tensordata.sources.source import Literal
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute, Node, OperatorSetId, Tensor, Type
     from formats.tensordata.plan import Seen
@@ -166,6 +166,7 @@ _STAY: Final = {
 }
 # Operators that stay in float32 if float16 cannot hold a weight of theirs: their results are often smaller.
 SCALING: Final = ("BatchNormalization", "Conv", "ConvTranspose", "Div", "Gemm", "MatMul", "Mul", "Pow")
+INTEGER_SUMS: Final = ("ConvInteger", "MatMulInteger")  # their INT32 are often beyond the range of float16
 REDUCING: Final = ("ScatterElements", "ScatterND")  # with a reduction, onnxruntime has no float16
 # Attributes with the type of the output, and their value if they are missing; 0: then an input says it.
 TYPE_ATTRIBUTES: Final = {"Cast": ("to", 0), "DequantizeLinear": ("output_dtype", 0), "SequenceEmpty": ("dtype", FLOAT)}
@@ -207,6 +208,22 @@ def reduces(node: Node) -> bool:
     """Whether a node combines numbers at one place, for which onnxruntime has no float16."""
     reduction = attribute_named(node, "reduction")
     return node.op_type in REDUCING and reduction is not None and reduction.s not in (None, b"none")
+
+
+def dequantizing(nodes: Sequence[Node]) -> Iterator[Node]:
+    """The nodes that scale the sums of a quantised product, which float16 cannot hold: Cast, Mul, and Mul of scales."""
+    made = {name: node for node in nodes for name in node.output}
+    casts = [node for node in nodes if node.op_type == "Cast" and _operator(made, node.input[0]) in INTEGER_SUMS]
+    sums = {name for node in casts for name in node.output}
+    products = [node for node in nodes if node.op_type == "Mul" and sums.intersection(node.input)]
+    yield from casts
+    yield from products
+    yield from (made[name] for node in products for name in node.input if _operator(made, name) == "Mul")
+
+
+def _operator(made: Mapping[str, Node], name: str) -> str | None:
+    """The operator that makes a value, if a node does."""
+    return made[name].op_type if name in made else None
 
 
 class Operators:

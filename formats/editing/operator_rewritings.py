@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from formats.editing.node_forms import LoneNode, NodeForm
     from formats.editing.rewritings import Rewriting
 
-EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero before version 14"
+EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero without allowzero"
 EVEN: Final = "its last part may be smaller than the others, which Split cannot do before version 18"
 TRAINING: Final = "Dropout drops elements in training before version 7; here it drops none, as in all runtimes"
 MASK: Final = "a Dropout that drops nothing has a mask of true from version 12 on; before, ONNX does not say its values"

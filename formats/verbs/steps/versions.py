@@ -9,6 +9,7 @@ from formats.codecs.onnxruntime_releases import (
     NEWEST,
     RELEASES,
     SMALL_CONSTANTS,
+    WITH_ALLOWZERO,
     first_reading,
     is_before,
     limits_of,
@@ -16,12 +17,16 @@ from formats.codecs.onnxruntime_releases import (
     onnx_operators,
 )
 from formats.editing.ir_versions import with_ir_version
+from formats.editing.operator_rewritings import EMPTY
 from formats.editing.operator_sets import version_of, with_opset
-from formats.editing.options import EditResult
+from formats.editing.options import Edit, EditResult
 from formats.errors import UnsupportedError
-from formats.ir import MACHINE_LEARNING, walk
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
+from formats.ir.copies import copied
+from formats.ir.model import attribute_named
 from formats.onnxruntime.layouts import UnknownBlockError, Usual, in_usual_layout
-from formats.tensordata.plan import INTERFACE, RESULTS, USE, Loss
+from formats.tensordata.plan import INTERFACE, RESULTS, SPECIAL, USE, Loss
+from formats.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +77,28 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = _in_version_of_set(model, opsets[""])
         result += more
     if release is not None:
+        if is_before(release, WITH_ALLOWZERO):
+            model, more = _without_allowzero(model, release)
+            result += more
         result += EditResult(losses=tuple(_refused(model, release)))
     return model, result
+
+
+def _without_allowzero(model: Model, release: str) -> tuple[Model, EditResult]:
+    """The model without `allowzero`, with which this release takes no dim of -1; exporters often set it."""
+    new = copied(model)
+    places: list[str] = []
+    for where, nodes in walk.node_lists(new):
+        for index, node in enumerate(nodes):
+            attribute = attribute_named(node, "allowzero")
+            if attribute is not None and attribute.i and node.domain in STANDARD_DOMAINS:  # only Reshape has it
+                node.attribute.remove(attribute)
+                places.append(walk.inner_place(where, "node", index))
+    if not places:
+        return model, EditResult()
+    why = f"onnxruntime {release} takes no dim of -1 with it"
+    edit = Edit("opset", f"{counted(len(places), 'Reshape')} without allowzero, since {why}")
+    return new, EditResult((edit,), (Loss("opset", places[0], EMPTY, SPECIAL),))
 
 
 def _in_version_of_set(model: Model, opset: int) -> tuple[Model, EditResult]:

@@ -273,6 +273,22 @@ def test_a_weight_that_float16_cannot_hold_stays() -> None:
     assert types(new)["v"] == types(new)["d"] == FLOAT
 
 
+def test_sums_of_quantised_products_stay() -> None:
+    """The sums of a quantised product are scaled in float32: float16 holds neither 130,050 nor a scale of 1e-9."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "q_scale", "q_zero"]),
+        helper.make_node("MatMulInteger", ["q", "w", "q_zero"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["cast"], to=FLOAT),
+        helper.make_node("Mul", ["q_scale", "w_scale"], ["scale"]),
+        helper.make_node("Mul", ["cast", "scale"], ["product"]),
+        helper.make_node("Add", ["product", "bias"], ["y"]),
+    ]
+    weights = {"w": np.full((2, 2), 255, "uint8"), "w_scale": np.float32(1e-7), "bias": np.ones(2, "float32")}
+    new = check(model(nodes, weights), {"x": np.full((2, 2), 2, "float32")})
+    assert types(new)["w_scale"] == FLOAT
+    assert types(new)["bias"] == FLOAT16
+
+
 def test_every_float16_is_found() -> None:
     """Rounding is that of numpy for all numbers near a float16, apart from what becomes infinite or zero."""
     exact = np.arange(1 << 16, dtype="uint16").view("float16").astype("float32")

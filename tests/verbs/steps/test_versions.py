@@ -302,3 +302,18 @@ def test_a_set_without_kernels_is_not_chosen(tmp_path: Path) -> None:
     assert (versions(tmp_path / "older.q.onnx"), result.losses) == ((10, 20), ())
     result = formats.convert(tmp_path / "m.onnx", tmp_path / "n.ort")
     assert "has no kernel on the CPU for QuantizeLinear 28, DequantizeLinear 28" in result.losses[0].detail
+
+
+@pytest.mark.parametrize(("release", "stays"), [("1.8", False), ("1.10", False), ("1.11", True)])
+def test_a_release_that_takes_no_allowzero(release: str, stays: bool, tmp_path: Path) -> None:
+    """Releases before 1.11 take no dim of -1 in a Reshape with allowzero, which exporters set for all: it is dropped."""
+    text = """<ir_version: 7, opset_import: ["" : 14]> g (float[n,6] x, bool c) => (float[a,b] y)
+    { y = If(c) <then_branch = t () => (float[a,b] r) { s = Constant<value_ints = [-1, 2]>()
+    r = Reshape<allowzero = 1>(x, s) }, else_branch = e () => (float[a,b] r) { r = Identity(x) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime=f"onnxruntime=={release}")
+    (branch,) = (a.g for a in onnx.load(tmp_path / "n.onnx").graph.node[0].attribute if a.name == "then_branch")
+    assert bool(branch.node[1].attribute) == stays
+    words = f"1 Reshape without allowzero, since onnxruntime {release} takes no dim of -1 with it"
+    assert [edit.detail for edit in report.edits] == ([] if stays else [words])
+    assert [(loss.kind, loss.matters) for loss in report.losses] == ([] if stays else [("opset", False)])
