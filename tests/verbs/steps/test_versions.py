@@ -306,7 +306,7 @@ def test_a_set_without_kernels_is_not_chosen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("release", "stays"), [("1.8", False), ("1.10", False), ("1.11", True)])
 def test_a_release_that_takes_no_allowzero(release: str, stays: bool, tmp_path: Path) -> None:
-    """Releases before 1.11 take no dim of -1 in a Reshape with allowzero, which exporters set for all: it is dropped."""
+    """Releases before 1.11 take no dim of -1 in a Reshape with allowzero, so it is dropped."""
     text = """<ir_version: 7, opset_import: ["" : 14]> g (float[n,6] x, bool c) => (float[a,b] y)
     { y = If(c) <then_branch = t () => (float[a,b] r) { s = Constant<value_ints = [-1, 2]>()
     r = Reshape<allowzero = 1>(x, s) }, else_branch = e () => (float[a,b] r) { r = Identity(x) }> }"""
