@@ -60,7 +60,7 @@ UPWARD = {
     ("formats.onnxpb.external.archive_links", "formats.onnxzip.reader"): "a graph can be linked to an archive",
 }
 # What other codecs use of `onnxpb`, besides the wire format: a graph in an archive is a message like those beside it.
-OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "shape_inference")}
+OF_ONNXPB = {f"formats.onnxpb.{name}" for name in ("external.other_graphs", "inference")}
 
 # The modules that read protobuf without the table of its messages, and why.
 WITHOUT_TABLE = {
@@ -78,7 +78,7 @@ UNGUARDED = {
     ("formats.onnx_compat.protos.descriptor", "google.protobuf"): "an AttributeError says that it is missing",
     ("formats.onnx_compat.protos.descriptor", "onnx"): "an AttributeError says that it is missing",
     ("formats.onnx_compat.protos.values", "google.protobuf"): "without it, an own class is in its place",
-    ("formats.onnxpb.inference_process", "onnx"): "`shape_inference`, which starts it, says that it is missing",
+    ("formats.onnxpb.inference_process", "onnx"): "`inference`, which starts it, says that it is missing",
     ("formats.onnxpb.encryption.ciphers", "cryptography"): "who imports this module does so in `needed`",
     ("formats.tensordata.remote.stores", "aiohttp"): "the filesystem of the address has imported it",
     ("formats.tensordata.remote.stores", "fsspec"): "`filesystem_of` has imported it",

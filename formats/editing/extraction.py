@@ -16,7 +16,7 @@ from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
 from formats.ir.model import Graph, Type, ValueInfo, entries, type_of_tensor
-from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.inference import inferred
 from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import counted, nearest

@@ -18,7 +18,7 @@ from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
 from formats.ir.copies import copied, shallow
 from formats.ir.model import Dimension, Graph, Model, entries
-from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import counted
 

@@ -27,8 +27,8 @@ from formats.ir import ONNX
 from formats.ir.copies import copied
 from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
 from formats.ir.node_order import Names
+from formats.onnxpb.inference import inferred, without_weights
 from formats.onnxpb.operator_sets import form_of, is_function, signature_of, signatures_of, versions_of
-from formats.onnxpb.shape_inference import inferred, without_weights
 from formats.onnxpb.value_types import operator_type_text, tensor_text, type_of, types_made
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded

@@ -28,7 +28,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.ir.storage import constant_of, from_numpy
-from formats.onnxpb.shape_inference import without_weights
+from formats.onnxpb.inference import without_weights
 from formats.onnxpb.wire.encoder import encoded
 from formats.tensordata.plan import SPECIAL
 

@@ -31,8 +31,8 @@ from formats.ir.model import (
     type_of_tensor,
 )
 from formats.ir.node_order import Names
+from formats.onnxpb.inference import inferred
 from formats.onnxpb.operator_sets import NEWEST as SETS
-from formats.onnxpb.shape_inference import inferred
 from formats.onnxpb.value_types import type_of, value_types
 from formats.tensordata.plan import RARE, SPECIAL, Loss
 from formats.words import counted, joined, listed

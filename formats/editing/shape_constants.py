@@ -18,7 +18,7 @@ from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, 
 from formats.errors import UnsupportedError
 from formats.ir.model import attribute_named
 from formats.ir.storage import from_numpy
-from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.inference import inferred
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The process in which onnx infers shapes: `shape_inference` starts it, asks it, and survives it.
+"""The process in which onnx infers shapes: `inference` starts it, asks it, and survives it.
 
 onnx computes in C++, without a limit: a model of 1 kB can take all memory, never end, or end the process. So it gets
 a process of its own, with limits of memory and processor time for each request. Where the system has no such limits

@@ -2,7 +2,7 @@
 
 A type is written as in ONNX's operator sets: `tensor(float)`, `seq(tensor(float))`, `map(string,float)`.
 
-The package `onnx` also infers shapes: `shape_inference` asks it.
+The package `onnx` also infers shapes: `inference` asks it.
 
 Spec: ONNX operators; the page "Contrib Operators" of onnxruntime for com.microsoft.
 """

@@ -17,7 +17,7 @@ from formats.ir.model import (
 )
 from formats.ir.node_order import subgraphs
 from formats.ir.walk import graphs
-from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.inference import inferred
 from formats.onnxruntime.operators import operator
 
 if TYPE_CHECKING:

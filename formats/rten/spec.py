@@ -169,6 +169,7 @@ class Outputs:
     makes_sequence: bool = False
     sizes: tuple[int, ...] = ()  # the inputs that are dims, or numbers of elements
     sizes_from: tuple[int, ...] = ()  # the inputs whose elements or products are in an output
+    moves: tuple[int, ...] = ()  # the inputs whose elements are in the output, and no others
     is_copy: bool = False  # a small constant that it computes from constants can be read like one
     record: Rule[None] | None = None  # records in the scope what a node says of several values together
     rounds: NodeTest | None = None  # whether it rounds, truncates or compares, so that the last bit matters

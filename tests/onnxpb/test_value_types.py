@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, parser
 import formats
 from formats.ir import walk
 from formats.ir.model import Graph, Model
-from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb.inference import inferred
 from formats.onnxpb.value_types import operator_type_text, value_types
 
 FLOAT = TensorProto.FLOAT

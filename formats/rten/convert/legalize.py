@@ -29,7 +29,7 @@ from formats.rten.convert.refusal import Refusal, Refused, not_well_formed
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import UNKNOWN, ValueType
 from formats.rten.graph.attributes import MALFORMED
-from formats.rten.graph.uses import MOVING, Uses, add_decisive, used_and_read
+from formats.rten.graph.uses import Uses, add_decisive, used_and_read
 from formats.rten.onnx_loader.kept import Applied, Kept
 from formats.rten.operators import SPECS, ranges, spec_of
 from formats.rten.target import ALL_RELEASES
@@ -334,7 +334,7 @@ class _Legalizer:
                 is_read_rounded = elem_type == DOUBLE and self._target.is_onnx  # even if nothing is computed with it
                 if is_read_rounded or not _is_exact(model_node, name, scope):
                     self.rounded.setdefault(elem_type, name)
-            is_bound = node.op_type in MOVING and name in uses.bounds
+            is_bound = bool(spec.outputs.moves) and name in uses.bounds
             if name in scope.exceeding and not (
                 is_bound or name in uses.only_dims or _is_place(name, model_node, scope)
             ):

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Named = TypeVar("Named", ValueInfo, Tensor)
 
 _OPERATOR = attrgetter("domain", "op_type")
-MOVING = frozenset(("Concat", "Identity", "Reshape", "Squeeze", "Unsqueeze"))  # their outputs have the same integers
 
 
 class Uses:
@@ -64,15 +63,16 @@ class Uses:
         }
         if not places:
             return set()
+        moved = {op_type: spec.outputs.moves for op_type, spec in specs.items() if spec is not None}
         bounds: set[str] = set()
         others = self.inner.union(self._outputs)
         for index in reversed(topological(nodes)):  # from the outputs, since moved elements are used as those behind
             node = nodes[index]
             of_slices = places.get(node.op_type, ())
-            is_moved = node.op_type in MOVING and bounds.issuperset(node.output) and others.isdisjoint(node.output)
+            is_only_bound = bounds.issuperset(node.output) and others.isdisjoint(node.output)
+            of_output = moved.get(node.op_type, ()) if is_only_bound else ()
             for place, name in enumerate(node.input):
-                is_bound = place in of_slices or (is_moved and (place == 0 or node.op_type == "Concat"))
-                (bounds if is_bound else others).add(name)
+                (bounds if place in of_slices or place in of_output else others).add(name)
         return bounds - others  # used in both ways means as a number
 
     @cached_property

@@ -64,13 +64,22 @@ def reduce_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [reduced(dims, axes, keep)]
 
 
+def _check_floats(context: Context) -> None:
+    data = context.input(0)
+    if context.is_integer(data):
+        raise Refused(f"reduces {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
+
+
 def _of_each_element(op_type: str | None, context: Context, data: str) -> str:
     """The result of a reduction of a single element."""
     if op_type in ("ReduceL1", "ReduceL2"):
         return context.op("Abs", data)
     if op_type == "ReduceSumSquare":
         return context.op("Mul", data, data)
-    return context.op("Log", data) if op_type == "ReduceLogSum" else data
+    if op_type == "ReduceLogSum":
+        _check_floats(context)
+        return context.op("Log", data)
+    return data
 
 
 @because("RTen's optimiser misreads a reduction of no axes, so it becomes a function of each element")
@@ -296,9 +305,8 @@ ReduceL1 = _reduction(
 
 @because("RTen reduces only floats here, and runtimes round integers differently")
 def float_reduction(node: Node, context: Context) -> list[Node] | None:
-    data = context.input(0)
-    if context.is_integer(data):
-        raise Refused(f"reduces {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
+    """RTen has this reduction of floats only."""
+    _check_floats(context)
     return None
 
 

@@ -132,11 +132,11 @@ def concat_from_sequence(node: Node, context: Context) -> list[Node] | None:
     rank = context.rank(sequence)
     if not get_int(node, "new_axis") or not context.target.deviates(_OLD_AXES):
         return None
+    if axis in (0, -1) and not rank and (axis == 0 or rank == 0):  # of an unknown rank: perhaps scalars
+        return context.replace(_stacked(context, sequence))
     if axis >= 0 and (rank is None or axis < rank):
         return None
     rank = context.known_rank(sequence)
-    if rank == 0:
-        return context.replace(_stacked(context, sequence))
     if axis + rank + 1 < rank:
         return context.changed(axis=axis + rank + 1)
     stacked = context.op("ConcatFromSequence", sequence, axis=0, new_axis=1)
@@ -144,7 +144,7 @@ def concat_from_sequence(node: Node, context: Context) -> list[Node] | None:
 
 
 def _stacked(context: Context, sequence: str) -> str:
-    """The scalars of a sequence as a vector."""
+    """The tensors of a sequence along a new first axis, which scalars may be, too."""
     place, condition = (context.names.new(f"{sequence}/{what}") for what in ("place", "condition"))
     inner = context.nested()
     inner.scope.add_input(place, ValueType(INT64, ()))

@@ -92,7 +92,9 @@ def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
 Size = OperatorSpec("Size", Outputs(scalar, always(INT64), contents=size_contents, range=ranges.counts), ToRten(Row(1)))
 Identity = OperatorSpec(
     "Identity",
-    Outputs(same, contents=same_contents, range=ranges.of(0), sizes_from=(0,), is_copy=True, passes_on=True),
+    Outputs(
+        same, contents=same_contents, range=ranges.of(0), sizes_from=(0,), moves=(0,), is_copy=True, passes_on=True
+    ),
     ToRten(Row(1)),
     ToOnnx("A", "A", carries_sequences=True),
 )
@@ -132,7 +134,15 @@ def reshape_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims 
 
 Reshape = OperatorSpec(
     "Reshape",
-    Outputs(reshape_dims, contents=same_contents, range=ranges.of(0), sizes=(1,), sizes_from=(0,), passes_on=True),
+    Outputs(
+        reshape_dims,
+        contents=same_contents,
+        range=ranges.of(0),
+        sizes=(1,),
+        sizes_from=(0,),
+        moves=(0,),
+        passes_on=True,
+    ),
     ToRten(Row(2, 1, "ReshapeAttrs", (Field("allow_zero", bool, 0, "allowzero"),)), older=(promoted(shape=1),)),
     ToOnnx("Al", "A"),
     onnx_loader=OnnxLoader(inputs={"shape": 1}, versions={"allowzero": 14}),
@@ -186,7 +196,7 @@ def vector_axes(node: Node, context: Context) -> list[Node] | None:
 
 Squeeze = OperatorSpec(
     "Squeeze",
-    Outputs(squeeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    Outputs(squeeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), moves=(0,), passes_on=True),
     ToRten(Row(2), older=(promoted(axes=1),), rewritings=(vector_axes,)),
     ToOnnx("Al", "A"),
     onnx_loader=OnnxLoader(inputs={"axes": 1}),
@@ -218,7 +228,7 @@ def unsqueeze(node: Node, context: Context) -> list[Node] | None:
 
 Unsqueeze = OperatorSpec(
     "Unsqueeze",
-    Outputs(unsqueeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), passes_on=True),
+    Outputs(unsqueeze_dims, contents=same_contents, range=ranges.of(0), sizes_from=(0,), moves=(0,), passes_on=True),
     ToRten(Row(2), older=(promoted(axes=1),), rewritings=(unsqueeze,)),
     ToOnnx("Al", "A"),
     onnx_loader=OnnxLoader(inputs={"axes": 1}),

@@ -146,14 +146,16 @@ def _backwards(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, starts, ends, axes = (context.input(place) for place in range(4))
     steps, places = (context.scope.ints(name) if name else None for name in (context.optional(4), axes))
-    if steps is None or places is None or min(steps, default=0) >= 0:
+    if not context.optional(4) or places is None or (steps is not None and min(steps, default=0) >= 0):
         return None
     if context.scope.is_safe(_IN_FRONT, starts) or context.scope.is_safe(_IN_FRONT, context.input(4)):
         return None
     dims, known_starts = context.dims(data), context.scope.ints(starts)
+    if steps is None and known_starts is not None and min(known_starts, default=0) >= -1:
+        return None  # only an axis of size 0 could stop RTen, and such a Slice is also what other rewritings make
     sizes = [None if dims is None else dims[normalize(axis, len(dims))] for axis in places]
     kind = INT32 if context.elem_type(starts) == INT32 else INT64
-    if all(isinstance(size, int) for size, step in zip(sizes, steps, strict=True) if step < 0):
+    if steps is not None and all(isinstance(size, int) for size, step in zip(sizes, steps, strict=True) if step < 0):
         forwards = [abs(step) if size == 0 else step for step, size in zip(steps, sizes, strict=True)]
         # The index of the first element, counted from the end.
         least = [-size if isinstance(size, int) else -MAX_DIM for size in sizes]
@@ -347,6 +349,7 @@ Concat = OperatorSpec(
         contents=concat_contents,
         range=ranges.of_all,
         sizes_from=tuple(range(MAX_CONTENTS)),
+        moves=tuple(range(MAX_CONTENTS)),
         is_copy=True,
         passes_on=True,
     ),

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper
 
 import formats
 from formats.errors import MissingPackageError, UnsupportedError
-from formats.onnxpb import shape_inference
-from formats.onnxpb.shape_inference import inferred
+from formats.onnxpb import inference
+from formats.onnxpb.inference import inferred
 from tests.systems import PATIENCE_SECONDS
 
 
@@ -50,7 +50,7 @@ def sizes(model: formats.Model | None) -> list[list[int | None]]:
 def test_what_doubles_takes_little_memory() -> None:
     """Elements that double at each node are not followed; shapes are inferred without them."""
     assert sizes(inferred(model_of(chain("Concat", 24, axis=0))))[-1] == [4 << 23]
-    running = shape_inference._PROCESS._running
+    running = inference._PROCESS._running
     status = Path(f"/proc/{running.pid}/status") if running else Path()
     if status.exists():  # Linux
         peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -93,7 +93,7 @@ def test_calls_are_counted_first() -> None:
 def test_an_end_of_the_process_is_survived() -> None:
     """A model that ends the process of onnx is refused, and the next one is inferred."""
     assert sizes(inferred(SMALL)) == [[4]]
-    running = shape_inference._PROCESS._running
+    running = inference._PROCESS._running
     assert running is not None
     running.kill()
     running.wait()
@@ -129,8 +129,8 @@ def test_a_copied_process_asks_its_own(tmp_path: Path) -> None:
     """After a fork, both processes get their own answers."""
     program = """
 import os, formats
-from formats.onnxpb.shape_inference import inferred
-from tests.onnxpb.test_shape_inference import SMALL, chain, model_of, sizes
+from formats.onnxpb.inference import inferred
+from tests.onnxpb.test_inference import SMALL, chain, model_of, sizes
 assert sizes(inferred(SMALL)) == [[4]]
 child = os.fork()
 for count in range(2, 30):

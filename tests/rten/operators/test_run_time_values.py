@@ -1,0 +1,79 @@
+"""Values that are only known at run time: what RTen would stop at, or compute differently, is written otherwise."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, parser
+
+import formats
+from formats.rten.convert.refusal import RefusalError
+from tests.rten.evaluation import evaluate_in_onnxruntime
+
+HEAD = '<ir_version: 8, opset_import: ["" : 20]>\n'
+
+
+def results(runtime: Any, proto: onnx.ModelProto, inputs: dict[str, Any], folder: Path) -> dict[str, list[Any]]:
+    """Return what RTen computes with the .rten file, and with the ONNX file for its loader in the newest release."""
+    onnx.save(proto, folder / "m.onnx")
+    formats.convert(folder / "m.onnx", folder / "m.rten", overwrite=True)
+    found = {"rten": runtime.run(folder / "m.rten", inputs)}
+    if runtime.release == "0.27":
+        formats.convert(folder / "m.onnx", folder / "loader.onnx", overwrite=True, runtime="rten")
+        found["loader"] = runtime.run(folder / "loader.onnx", inputs)
+    return found
+
+
+@pytest.mark.parametrize("has_axes", [True, False])
+def test_steps_of_a_slice(has_axes: bool, runtime: Any, tmp_path: Path) -> None:
+    """Steps, starts and ends that are inputs slice forwards and backwards as in onnxruntime, also axes of size 0."""
+    pick = random.Random(1)
+    names = ["x", "starts", "ends", "axes" if has_axes else "", "steps"]
+    ends = [helper.make_tensor_value_info("x", 1, ["n", "m"])]
+    ends += [helper.make_tensor_value_info(name, 7, [2]) for name in names[1:] if name and name != "axes"]
+    axes = [onnx.numpy_helper.from_array(np.array([1, 0]), "axes")] if has_axes else []
+    y = helper.make_tensor_value_info("y", 1, ["a", "b"])
+    graph = helper.make_graph([helper.make_node("Slice", names, ["y"])], "g", ends, [y], axes)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for _ in range(25):
+        x = np.arange(20, dtype="float32").reshape(4, 5)[: pick.randint(0, 4), : pick.randint(0, 5)].copy()
+        bounds = {name: np.array([pick.randint(-7, 7), pick.randint(-7, 7)]) for name in ("starts", "ends")}
+        inputs = {"x": x, **bounds, "steps": np.array([pick.choice([-3, -2, -1, 1, 2]) for _ in range(2)])}
+        (expected,) = evaluate_in_onnxruntime(proto.SerializeToString(), inputs)
+        for route, (found,) in results(runtime, proto, inputs, tmp_path).items():
+            np.testing.assert_array_equal(found, expected, err_msg=f"{route} {inputs}")
+
+
+@pytest.mark.parametrize("result", ["float[] ", "float[m] "])
+def test_results_of_a_sequence_map(result: str, runtime: Any, tmp_path: Path) -> None:
+    """Scalars and vectors of an unknown rank, which a SequenceMap makes, are joined along a new axis."""
+    keeps = 0 if result == "float[] " else 1
+    proto = parser.parse_model(
+        f"""{HEAD}g (float[n] x) => (float[] y) <int64 c = {{1}}> {{
+        s = SplitToSequence <axis = 0> (x, c)
+        q = SequenceMap (s) <body = b (float[e_0] e) => ({result} r) {{ r = ReduceSum <keepdims = {keeps}> (e) }}>
+        y = ConcatFromSequence <axis = 0, new_axis = 1> (q) }}"""
+    )
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    inputs = {"x": np.arange(3, dtype="float32")}
+    for (found,) in results(runtime, proto, inputs, tmp_path).values():
+        np.testing.assert_array_equal(found, inputs["x"].reshape(3, *[1] * keeps))
+
+
+@pytest.mark.parametrize("axes", ["", ", axes"])
+@pytest.mark.parametrize("noop", [0, 1])
+def test_integers_of_a_reduce_log_sum(axes: str, noop: int, tmp_path: Path) -> None:
+    """A ReduceLogSum of integers is refused with and without axes, whatever the flag for no axes says."""
+    proto = parser.parse_model(
+        f"""{HEAD}g (int32[n, 4] x) => (int32[a, b] y) <int64[1] axes = {{1}}>
+        {{ y = ReduceLogSum <noop_with_empty_axes = {noop}> (x{axes}) }}"""
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    with pytest.raises(RefusalError, match="reduces INT32, but RTen supports only floats"):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
