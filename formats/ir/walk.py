@@ -1,7 +1,7 @@
 """Visits all messages of a class in a model, with the dotted place of each.
 
 Subgraphs, functions, training information and sparse tensors are included, at any depth; the order is always that of
-the message's fields.
+the message's fields. Values (`input`, `output`, `value_info`) are not entered: they contain none of these.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import pytest
 
 from formats.cli.command_line import flags_of
 from formats.cli.verbs import VERBS
+from formats.codecs import lookup
 from tests.commands import run
 from tests.systems import PATIENCE_SECONDS
 
@@ -132,7 +133,7 @@ def test_all_verbs_options_and_values_are_suggested() -> None:
     (convert,) = (verb for verb in VERBS if verb.name == "convert")
     names = flags_of(group.options for group in convert.groups(True))
     assert {*names, "-h", "--help", "--help-all"} == {*suggested("formats", "convert", "-")}
-    assert suggested("formats", "convert", "--to", "") == ["onnx", "onnxz", "rten", "ort", "onnxc", "textproto", "json"]
+    assert suggested("formats", "convert", "--to", "") == [codec.name for codec in lookup.codecs()]
     assert suggested("formats", "convert", "--threads", "") == []
 
 
