@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, dtypes, walk
+from formats.onnxruntime import MICROSOFT
 from formats.onnxruntime.operators import operator
 from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
 
@@ -90,6 +91,34 @@ FIRST_WITH_KERNEL: Final[Mapping[tuple[str, int], str]] = {
     ("QuantizeLinear", 23): "1.24",
     ("TensorScatter", 24): "1.25",
 }
+# The first release with a kernel on the CPU for an operator of com.microsoft that 1.8 does not have, from the kernels
+# that each release from 1.16 on lists, and from which operators the older ones know.
+_NEW_IN_RELEASE: Final = {
+    "1.9": "GridSample NGramRepeatBlock QEmbedLayerNormalization QGemm SparseToDenseMatMul",
+    "1.10": "BifurcationDetector",
+    "1.11": "BeamSearch",
+    "1.13": "GreedySearch QLinearSoftmax",
+    "1.14": "MultiHeadAttention QLinearWhere QuickGelu Sampling SkipSimplifiedLayerNormalization",
+    "1.16": "MatMulBnb4 MatMulFpQ4 MatMulNBits RotaryEmbedding",
+    "1.17": "WhisperBeamSearch",
+    "1.18": "GroupQueryAttention",
+    "1.19": "SparseAttention",
+    "1.20": "DecoderMaskedMultiHeadAttention DynamicTimeWarping GatherBlockQuantized UnfoldTensor",
+    "1.23": "MoE QMoE",
+    "1.25": "CausalConvWithState LinearAttention",
+    "1.29": "MRotaryEmbedding",
+    "1.30": "EngramGate GatedAdd GatedRMSNorm LinearAttentionGate NGramHashMapping",
+    "1.31": "BranchwiseRMSNorm HyperConnectionPostMix HyperConnectionPreMix ScaledSiLU VarlenNGramHashMapping",
+    "1.32": "GatedDeltaNet GatherPacked MoEGroupRouter VarlenCausalConvWithState",
+}
+FIRST_OF_MICROSOFT: Final = {name: release for release, names in _NEW_IN_RELEASE.items() for name in names.split()}
+
+
+class Operators(NamedTuple):
+    """The names of the operators in a model that are ONNX's own, and those of com.microsoft."""
+
+    onnx: set[str]
+    microsoft: set[str]
 
 
 class Limit(NamedTuple):
@@ -109,8 +138,8 @@ def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def limits_of(model: Model, operators: Collection[str]) -> Iterator[Limit]:
-    """What is known to keep releases from a model whose versions they read; `operators` are those of ONNX in it."""
+def limits_of(model: Model, operators: Operators) -> Iterator[Limit]:
+    """What is known to keep releases from a model whose versions they read."""
     if not model.opset_import:
         yield Limit("the model imports no operator set", None)
     names: set[str] = set()
@@ -129,16 +158,25 @@ def limits_of(model: Model, operators: Collection[str]) -> Iterator[Limit]:
     yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
     version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
     names_by_release: dict[str | None, list[str]] = {}
-    for name in sorted(operators):
+    for name in sorted(operators.onnx):
         if (first := first_with_kernel(name, version)) != OLDEST:
             names_by_release.setdefault(first, []).append(name)
     for first, names_of_release in names_by_release.items():
         yield Limit(f"it has no kernel for {', '.join(names_of_release)} in operator set {version}", first)
+    own = {function.name for function in model.functions if function.domain == MICROSOFT}
+    for name in sorted(operators.microsoft & FIRST_OF_MICROSOFT.keys() - own):
+        yield Limit(f"it has no kernel on the CPU for {MICROSOFT}.{name}", FIRST_OF_MICROSOFT[name])
 
 
-def onnx_operators(nodes: Iterable[Node]) -> set[str]:
-    """The names of those operators of nodes that are ONNX's own."""
-    return {node.op_type or "" for node in nodes if node.domain in STANDARD_DOMAINS}
+def operators_of(nodes: Iterable[Node]) -> Operators:
+    """The operators of nodes for which it is known which releases have them."""
+    operators = Operators(set(), set())
+    for node in nodes:
+        if node.domain in STANDARD_DOMAINS:
+            operators.onnx.add(node.op_type or "")
+        elif node.domain == MICROSOFT:
+            operators.microsoft.add(node.op_type or "")
+    return operators
 
 
 def first_with_kernel(name: str, version: int) -> str | None:

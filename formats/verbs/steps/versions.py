@@ -14,7 +14,7 @@ from formats.codecs.onnxruntime_releases import (
     is_before,
     limits_of,
     newest_with_kernels,
-    onnx_operators,
+    operators_of,
 )
 from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_rewritings import EMPTY
@@ -31,6 +31,7 @@ from formats.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from formats.codecs.onnxruntime_releases import Operators
     from formats.ir.model import Model
     from formats.verbs.choices import RuntimeOptions
 
@@ -55,7 +56,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         result += EditResult(losses=losses)
         given = max([0, *_versions(model)])
         most = min(given, row.opset)
-        newest = newest_with_kernels(_operators(model), most, release) or most
+        newest = newest_with_kernels(_operators(model).onnx, most, release) or most
         if newest < given:
             opsets.setdefault("", newest)
         if ir_version is None and (model.ir_version or 0) > row.ir_version:
@@ -136,8 +137,8 @@ def _refused(model: Model, release: str) -> Iterator[Loss]:
             yield Loss("runtime", "", f"onnxruntime {release} does not run the model: {reason}{later}", INTERFACE)
 
 
-def _operators(model: Model) -> set[str]:
-    return onnx_operators(node for _, nodes in walk.node_lists(model) for node in nodes)
+def _operators(model: Model) -> Operators:
+    return operators_of(node for _, nodes in walk.node_lists(model) for node in nodes)
 
 
 def _in_usual_layout(model: Model) -> Usual:

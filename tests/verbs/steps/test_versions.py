@@ -239,18 +239,23 @@ def test_a_runtime_without_a_release_is_the_newest(path: Path) -> None:
 
 QUANTIZED = """<ir_version: 10, opset_import: ["" : 21]>
 g (uint8[2,2] x) => (uint8[2,2] y) <float s = {1.0}, uint8 z = {0}> { y = QLinearMatMul(x, s, z, x, s, z, s, z) }"""
+QUICK = """<ir_version: 8, opset_import: ["" : 14, "com.microsoft" : 1]>
+g (float[2] x) => (float[2] y) { y = com.microsoft.QuickGelu(x) }"""
 DEFORMED = """<ir_version: 10, opset_import: ["" : 21]> g (float[1,1,2,2] x, float[1,1,1,1] w, float[1,2,2,2] o)
 => (float[1,1,2,2] y) { y = DeformConv(x, w, o) }"""
 
 
 @pytest.mark.parametrize(
-    ("text", "first", "reason"),
+    ("text", "older", "first", "reason"),
     [
-        ("", "1.19", "it has no kernels for INT4; 1.19 is the first that has"),
-        (DEFORMED, "1.25", "it has no kernel for DeformConv in operator set 21; 1.25 is the first that has"),
+        ("", "1.18", "1.19", "it has no kernels for INT4; 1.19 is the first that has"),
+        (QUICK, "1.13", "1.14", "it has no kernel on the CPU for com.microsoft.QuickGelu; 1.14 is the first that has"),
+        (DEFORMED, "1.18", "1.25", "it has no kernel for DeformConv in operator set 21; 1.25 is the first that has"),
     ],
 )
-def test_a_release_that_reads_the_versions_may_lack_kernels(text: str, first: str, reason: str, tmp_path: Path) -> None:
+def test_a_release_that_reads_the_versions_may_lack_kernels(
+    text: str, older: str, first: str, reason: str, tmp_path: Path
+) -> None:
     """A release is promised only if it takes the types and operators too; written for an older one, it is a warning."""
     if not text:
         weight = helper.make_tensor("w", TensorProto.INT4, [4], [1, 2, 3, 4])
@@ -264,9 +269,9 @@ def test_a_release_that_reads_the_versions_may_lack_kernels(text: str, first: st
         proto = onnx.parser.parse_model(text)
     onnx.save(proto, tmp_path / "m.onnx")
     assert formats.inspect(tmp_path / "m.onnx").releases["onnxruntime"][0] == first
-    report = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="onnxruntime==1.18")
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime=f"onnxruntime=={older}")
     assert [(loss.kind, loss.detail, loss.matters) for loss in report.losses] == [
-        ("runtime", f"onnxruntime 1.18 does not run the model: {reason}", True)
+        ("runtime", f"onnxruntime {older} does not run the model: {reason}", True)
     ]
     assert formats.convert(tmp_path / "m.onnx", tmp_path / "o.onnx", runtime=f"onnxruntime=={first}").losses == ()
 
