@@ -39,6 +39,7 @@ from formats.verbs.steps.replacement import (
     backup_of,
     execute_replacing,
     is_named_after,
+    is_written,
     old_model,
     renamed_with,
     whole_file,
@@ -411,7 +412,7 @@ def _write(
     pairs = [(dst, request.src), *((path, listed[location].path) for location, path in destinations.items())]
     has_links = any(new != old and new.is_file() and new.samefile(old) for new, old in pairs)
     is_free = all(location in here or not os.path.lexists(path) for location, path in destinations.items())
-    if moves and has_links and is_free and _is_written(graph):  # by a move that was killed; it is written again
+    if moves and has_links and is_free and is_written(graph):  # by a move that was killed; it is written again
         engine = replace(engine, overwrite=True)
     replaced = execute_replacing(
         Work(WritePlan(files, permissions=_permissions(opened)), tuple(renamed)),
@@ -438,14 +439,6 @@ def _is_there(path: Path, file: File) -> bool:
     if path.is_symlink() or not path.is_file() or path.stat().st_size != file.nbytes:
         return False
     return File.open(path).span() == file.span()
-
-
-def _is_written(plan: FilePlan) -> bool:
-    """Whether the bytes of a plan are already at its path."""
-    if plan.path.is_symlink() or not plan.path.is_file() or plan.path.stat().st_size != plan.nbytes:
-        return False
-    there = File.open(plan.path).span()
-    return all(there.slice(write.file_offset, write.source.nbytes) == write.source for write in plan.writes)
 
 
 def _remove(files: Sequence[OwnFile], opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:

@@ -258,7 +258,11 @@ def count(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
         calls[0] -= 1
 sys.addaudithook(count)
-formats.mv(sys.argv[2], sys.argv[3], parents=True)
+src, dst = sys.argv[3:]
+if sys.argv[2] == "mv":
+    formats.mv(src, dst, parents=True)
+else:
+    formats.convert(src, dst, overwrite=True, backup=True, external_data=True, max_external_file_size=1200)
 """
 
 
@@ -272,7 +276,7 @@ def test_a_killed_move_is_completed_by_the_same_move(place: str, tmp_path: Path)
         folder.mkdir()
         src, dst = folder / "m.onnx", folder / place
         formats.save(model("moved", 1), src, **SPLIT)
-        done = subprocess.run([sys.executable, "-c", KILLED_AT_CALL, str(calls), src, dst], check=False)
+        done = subprocess.run([sys.executable, "-c", KILLED_AT_CALL, str(calls), "mv", src, dst], check=False)
         try:
             formats.mv(src, dst, parents=True)
         except FileNotFoundError:
@@ -281,6 +285,27 @@ def test_a_killed_move_is_completed_by_the_same_move(place: str, tmp_path: Path)
         assert len([*folder.rglob("*.data")]) == 2
         assert named(dst) == "moved"
         assert not src.exists()
+        if done.returncode == 0:
+            assert calls > 4
+            return
+    pytest.fail("there are more calls")
+
+
+@pytest.mark.outer
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not kill a process by a signal")
+def test_a_backup_is_the_model_before_the_first_try(tmp_path: Path) -> None:
+    """Wherever a conversion with a backup is killed, the same one later keeps the old model; so does a second run."""
+    for calls in range(100):
+        folder = tmp_path / str(calls)
+        folder.mkdir()
+        src, dst = folder / "new.onnx", folder / "m.onnx"
+        formats.save(model("new", 2), src)
+        formats.save(model("old", 1), dst, **SPLIT)
+        command = [sys.executable, "-c", KILLED_AT_CALL]
+        done = subprocess.run([*command, str(calls), "convert", src, dst], check=False)
+        for _ in range(2):
+            subprocess.run([*command, "1000", "convert", src, dst], check=True)
+            assert (named(dst), named(folder / "m.bak.onnx")) == ("new", "old"), calls
         if done.returncode == 0:
             assert calls > 4
             return

@@ -19,7 +19,7 @@ from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.plan import LEFT_BEHIND, USE, Loss, losses_in_order
 from formats.verbs.arguments import model_of
 from formats.verbs.choices import RaisingOptions
-from formats.verbs.steps.replacement import Replaced, Work, execute_replacing, old_model
+from formats.verbs.steps.replacement import Replaced, Work, backup_of, execute_replacing, is_written, old_model
 from formats.words import listed
 
 if TYPE_CHECKING:
@@ -176,9 +176,13 @@ def execute_plan(plan: WritePlan, engine: EngineOptions, replacement: Replacemen
 
         for path in filter(is_left, models):
             finish(path)
-    old = [old_model(path) for path in models if path.is_file()] if replacement.backup else []
+    # If these bytes are there already, the same command ran before, or was killed: the backup has the model before it.
+    is_repeated = replacement.backup and all(map(is_written, plan.files))
+    old = [old_model(path) for path in models if path.is_file()] if replacement.backup and not is_repeated else []
     left = {last.parent / loss.where: loss for loss in plan.losses if loss.kind == LEFT_BEHIND}
     replaced = execute_replacing(Work(plan), engine, old=old, left=left, clean=replacement.clean)
+    if is_repeated:
+        replaced = replaced._replace(backups=tuple(filter(os.path.exists, map(backup_of, models))))
     losses = [loss for loss in plan.losses if loss.kind != LEFT_BEHIND]
     for path, reason in replaced.stays:
         name = os.path.relpath(path, last.parent)

@@ -120,6 +120,14 @@ def old_model(path: Path) -> OldModel:
     return OldModel(path, next(opened.source.files()), opened.codec, opened.model)
 
 
+def is_written(plan: FilePlan) -> bool:
+    """Whether the bytes of a plan are already at its path."""
+    if plan.path.is_symlink() or not plan.path.is_file() or plan.path.stat().st_size != plan.nbytes:
+        return False
+    there = File.open(plan.path).span()
+    return all(there.slice(write.file_offset, write.source.nbytes) == write.source for write in plan.writes)
+
+
 def execute_replacing(
     work: Work,
     engine: EngineOptions,
