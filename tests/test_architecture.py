@@ -317,6 +317,34 @@ def test_the_extras_are_those_of_the_distribution() -> None:
         assert f'"{name}>=' in line or name == "protobuf", "a dependency of onnx"
 
 
+# Functions with a cache without a limit: what they are asked for is the names of our tables, never a text of a file.
+CACHED = {
+    *(
+        "flatbuffer.fbs.slots",
+        "flatbuffer.fbs.scalar_struct",
+        "options.option_rows",
+        "rten.operators.__init__.specs_in",
+    ),
+    *("onnx_compat.protos.copies._fields", "onnx_compat.protos.values._both", "onnxpb.text.textfile.fields_in_order"),
+    *("onnxpb.text.protojson._rows_by_name", "onnxpb.text.textfile._rows", "onnxpb.text.textproto._rows_by_name"),
+    *("onnxpb.wire.encoder._checked_fields", "tensordata.sources.transform.casting"),
+    *("tensordata.sources.transform.clamp", "tensordata.sources.transform.varints"),
+    "tensordata.sources.transform.bit_packing",
+}
+
+
+def test_caches_have_limits() -> None:
+    """A process that reads many models keeps nothing of them: what files decide is cached with a limit."""
+    unlimited = set()
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef) and node.args.args:
+                decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+                if decorators & {"cache", "functools.cache", "lru_cache(maxsize=None)", "lru_cache(None)"}:
+                    unlimited.add(f"{'.'.join(path.relative_to(PACKAGE).with_suffix('').parts)}.{node.name}")
+    assert unlimited == CACHED
+
+
 def test_only_the_commands_print_and_exit() -> None:
     """`print` is used in one place, `sys.exit` and `warnings` are used nowhere."""
     for path in MODULES:

@@ -10,7 +10,7 @@ Spec: ONNX, Operators.
 from __future__ import annotations
 
 import typing
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from formats.editing.scopes import fresh
@@ -238,7 +238,7 @@ class Operators:
         return _form(node.op_type or "", self._versions.get(domain, 0), domain)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _form(name: str, version: int, domain: str) -> FloatForm:
     signature = signature_of(domain, name, version)
     if signature is None:

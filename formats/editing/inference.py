@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.options import Edit, EditResult
@@ -387,7 +387,7 @@ def replaced(text: str, name: str, value: int | str) -> int | str | None:
     return size if 0 <= size <= LARGEST else None
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _parsed(text: str) -> ast.expr | None:
     """The expression, or `None` if the text is just a name."""
     if len(text) > MAX_CHARACTERS or not _EXPRESSION.fullmatch(text) or re.search(rf"\d{{{MAX_DIGITS}}}", text):

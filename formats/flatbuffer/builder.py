@@ -18,7 +18,7 @@ Spec: FlatBuffers, "FlatBuffer Internals".
 from __future__ import annotations
 
 import struct
-from functools import cache
+from functools import lru_cache
 from math import copysign
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -214,7 +214,7 @@ class _TableLayout(NamedTuple):
     places: list[int]  # in the table, for each slot
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _table_layout(schema: Schema, name: str, slot_bits: int) -> _TableLayout:
     """The layout of tables with values in the slots whose bits are set, the largest first, so that none needs padding.
 
@@ -234,7 +234,7 @@ def _table_layout(schema: Schema, name: str, slot_bits: int) -> _TableLayout:
     return _TableLayout(vtable, end, alignment, struct.Struct("<i" + "".join(formats)).pack, order, places)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _vector(element: str, count: int) -> Callable[..., bytes]:
     """The struct that packs the number of elements and the elements."""
     return struct.Struct(f"<I{count}{element}").pack

@@ -5,7 +5,7 @@ Spec: onnx.proto, `TensorProto.DataType` and the comments of the typed data fiel
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def type_name(number: int | None) -> str:
     return row.name if row else f"data type {number}"
 
 
-@cache
+@lru_cache(maxsize=4096)
 def numpy_dtype(number: int) -> np.dtype[Any]:
     """The numpy type of an element type, little-endian; types that numpy lacks come from `ml_dtypes`."""
     import numpy
@@ -111,7 +111,7 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
     return dtype
 
 
-@cache
+@lru_cache(maxsize=4096)
 def from_numpy_dtype(dtype: np.dtype[Any]) -> DataType | None:
     """The row for a numpy type, or `None` if ONNX has none."""
     wanted = "object" if dtype.kind in "OUS" else dtype.newbyteorder("=").name

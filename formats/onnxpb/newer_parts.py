@@ -5,7 +5,7 @@ Spec: onnx.proto, `Version`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from formats.ir import FIRST_WITH_FIELDS, NEWEST_IR_VERSION, dtypes, walk
@@ -74,7 +74,7 @@ def _fields_to_look_at(message: str, ir_version: int) -> tuple[dict[str, int], t
     return newer, _TYPES[message], inner
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _leading(ir_version: int) -> frozenset[str]:
     """The messages that have a newer field or a type, or lead to one."""
     leading = {name for name in MESSAGES if _TYPES[name] or any(v > ir_version for v in _NEWER.get(name, {}).values())}

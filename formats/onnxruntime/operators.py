@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from formats.ir import ONNX
@@ -50,7 +50,7 @@ def _rows() -> dict[tuple[str, str], str]:
     return rows
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
     """The versions of an operator, their texts and their marks, the oldest first."""
     versions: list[tuple[int, str, str]] = []
@@ -62,7 +62,7 @@ def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
     return tuple(versions)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def operator(domain: str, name: str, version: int) -> Operator | None:
     """The operator of a domain in a version of its operator set; `None` if nothing is known of it."""
     versions = _versions(ONNX if domain in ("", CHANNELS_LAST) else domain, name)

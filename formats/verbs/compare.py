@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from itertools import chain
 from math import inf, isnan
 from pathlib import Path
@@ -521,7 +521,7 @@ def _numbers(words: Array, row: DataType) -> Array:
     return _float32s(row.number).take(words) if row.bits <= 16 else words.view(dtypes.numpy_dtype(row.number))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _float32s(number: int) -> Array:
     """The float32 for each element of a narrow type, by its bits: numpy converts these types a number at a time."""
     import numpy

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import DEEPEST
@@ -98,7 +98,7 @@ def _read(source: Source, row: MessageField) -> Sequence[Any]:
     return np.frombuffer(data, dtype).tolist()  # type: ignore[no-any-return]
 
 
-@cache
+@lru_cache(maxsize=4096)
 def enum_name(enum: str, number: int) -> str | None:
     """The name of an enum's value, if it has one."""
     return next((name for name, value in ENUMS[enum].items() if value == number), None)

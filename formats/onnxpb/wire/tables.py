@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
@@ -108,7 +108,7 @@ class FieldToWrite(NamedTuple):
     short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _short(tag: bytes) -> list[bytes]:
     return [tag + encode_varint(value) for value in range(0x80)]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class ValueKind(NamedTuple):
     is_sequence: bool = False
 
 
-@cache
+@lru_cache(maxsize=4096)
 def tensor_kind(elem_type: int) -> ValueKind:
     """The type of a tensor; a large graph has as many of them as nodes."""
     return ValueKind(elem_type)

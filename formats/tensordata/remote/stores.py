@@ -15,7 +15,7 @@ import errno
 import random
 import re
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache
+from functools import lru_cache
 from inspect import signature
 from itertools import count
 from pathlib import Path
@@ -363,7 +363,7 @@ class WebStore(Store):
         return bytes(data)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _takes_ranges(fs: Any) -> bool:
     """Whether a filesystem reads ranges with `cat_file`; that of SFTP always reads the whole file."""
     return {"start", "end"} <= signature(getattr(fs, "_cat_file", fs.cat_file)).parameters.keys()
