@@ -261,8 +261,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     if target == BOOL:
         return _truth(context, data, source)
     if target in (UINT32, UINT64) and _may_be_negative(context, data):
-        detail = f"casts {type_name(source)}, which may be negative, to {type_name(target)}"
-        raise Refused(f"{detail}, which RTen stores as INT32")
+        context.report(_NEGATIVE)
     if target in FLOATS or width(target) not in (2, 4, 16) or source is None or _fits(source, target):
         return None
     low, high = limits(target)
@@ -279,6 +278,7 @@ def cast(node: Node, context: Context) -> list[Node] | None:
     return context.replace(op("Cast", op("Cast", number, to=DOUBLE), to=target))
 
 
+_NEGATIVE: Final = Deviation("negative integers stay negative in RTen, and become large ones in ONNX", RARE)
 _ANY_INTEGER: Final = Deviation(
     "floats outside the integers' range become the nearest integer in RTen, and any integer in onnxruntime", RARE
 )

@@ -504,7 +504,6 @@ def test_all_refusals_are_collected() -> None:
         (one("integer_einsum", 12, "Einsum", {"x": int64(1)}, equation="i->i"), "integers"),
         (one("complex", 21, "QuantizeLinear", {"x": floats(4)}, "x s", output_dtype=14,
              CONSTANTS={"s": np.float32(1)}), "COMPLEX64"),
-        (one("sign", 13, "Cast", {"x": np.array([-1], np.int8)}, to=13), "INT8, which may be negative, to UINT64"),
         (one("wide_shift", 11, "BitShift", {"x": np.array([1], np.uint64)}, "x x", direction="LEFT"), "UINT64"),
         (one("wide_not", 18, "BitwiseNot", {"x": np.array([1], np.uint32)}), "UINT32"),
         (one("reverse", 10, "ReverseSequence", {"x": floats(2, 2, 2), "n": int64(1, 2)}, batch_axis=0, time_axis=2),

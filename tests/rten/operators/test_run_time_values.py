@@ -77,3 +77,16 @@ def test_integers_of_a_reduce_log_sum(axes: str, noop: int, tmp_path: Path) -> N
     onnx.save(proto, tmp_path / "m.onnx")
     with pytest.raises(RefusalError, match="reduces INT32, but RTen supports only floats"):
         formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+
+
+@pytest.mark.parametrize("source", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("target", ["uint32", "uint64"])
+def test_negative_integers_as_unsigned(source: str, target: str, runtime: Any, tmp_path: Path) -> None:
+    """Signed integers that become unsigned are right as long as none is negative, and the report tells of those."""
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(target))
+    proto = parser.parse_model(f"{HEAD}g ({source}[n] x) => ({target}[n] y) {{ y = Cast <to = {number}> (x) }}")
+    inputs = {"x": np.array([0, 5, 127], source)}
+    for (found,) in results(runtime, proto, inputs, tmp_path).values():
+        np.testing.assert_array_equal(found, inputs["x"])
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten", overwrite=True)
+    assert "negative integers stay negative in RTen, and become large ones in ONNX" in str(report.losses)
