@@ -36,8 +36,7 @@ from formats.rten.spec import (
     unknown,
 )
 from formats.rten.target import RTEN_0_26, Fault
-from formats.rten.types import BYTES
-from formats.tensordata.plan import RESULTS, SPECIAL
+from formats.tensordata.plan import RARE, RESULTS, SPECIAL
 
 _RESIZE_MODE = {"nearest": "Nearest", "linear": "Linear"}
 _COORDINATES = {
@@ -354,14 +353,29 @@ def _with_all_axes(node: Node, context: Context) -> list[Node]:
     return context.changed([data, region, "", of_all_axes], without=_CHOICES)
 
 
+_MOST_OF_FLOAT = 1 << 24  # FLOAT has every integer up to it
+_IN_FLOAT = Deviation("integers beyond 24 bits are rounded, since RTen resizes only floats", RARE)
+_CUT_OFF = Deviation("an interpolated integer may differ by one from onnxruntime's: its fraction is cut off", RARE)
+
+
+def _of_integers(node: Node, context: Context, data: str) -> list[Node]:
+    """A Resize of floats, whose fractions are cut off, as in onnxruntime (1.32, asked for each type and mode)."""
+    mode = get_string(node, "mode", "nearest")
+    if mode == "cubic" or get_int(node, "antialias"):  # onnxruntime has no such Resize of integers, or a broken one
+        raise Refused(f"resizes {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
+    if mode == "linear":
+        context.report(_CUT_OFF)
+    if not Interval(-_MOST_OF_FLOAT, _MOST_OF_FLOAT).holds(context.scope.range_of(data)):
+        context.report(_IN_FLOAT)
+    resized = context.copy([context.cast(data, FLOAT), *node.input[1:]])
+    return context.replace(context.cast(resized, context.elem_type(data) or INT32))
+
+
 @because("RTen's Resize computes only some forms as ONNX defines; others become MatMul or Gather")
 def resize(node: Node, context: Context) -> list[Node] | None:
     data = context.input(0)
     if context.is_integer(data):
-        if context.elem_type(data) not in BYTES or get_string(node, "mode", "nearest") != "nearest":
-            raise Refused(f"resizes {context.describe(data)}, but RTen supports only floats", "cast the input to FLOAT")
-        widened = context.copy([context.cast(data, FLOAT), *node.input[1:]])
-        return context.replace(context.cast(widened, context.elem_type(data) or INT32))
+        return _of_integers(node, context, data)
     if get_ints(node, "axes") is not None or get_string(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return _with_all_axes(node, context)
     axes = _axes(node, context)

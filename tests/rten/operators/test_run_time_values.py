@@ -66,6 +66,23 @@ def test_results_of_a_sequence_map(result: str, runtime: Any, tmp_path: Path) ->
         np.testing.assert_array_equal(found, inputs["x"].reshape(3, *[1] * keeps))
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int32"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_integers_of_a_resize(kind: str, mode: str, is_empty: bool, runtime: Any, tmp_path: Path) -> None:
+    """A Resize of integers is one of floats whose fractions are cut off, as in onnxruntime."""
+    proto = parser.parse_model(
+        f"""{HEAD}g ({kind}[n, 1, h, w] x) => ({kind}[a, b, c, d] y) <float[4] s = {{1.0, 1.0, 2.0, 0.5}}>
+        {{ y = Resize <mode = "{mode}"> (x, , s) }}"""
+    )
+    limits = np.iinfo(kind)
+    numbers = np.random.default_rng(1).integers(max(limits.min, -9999), min(limits.max, 9999), (1, 1, 4, 6))
+    inputs = {"x": numbers.astype(kind)[: 0 if is_empty else 1]}
+    (expected,) = evaluate_in_onnxruntime(proto.SerializeToString(), inputs)
+    for route, (found,) in results(runtime, proto, inputs, tmp_path).items():
+        np.testing.assert_array_equal(found, expected, err_msg=route)
+
+
 @pytest.mark.parametrize("axes", ["", ", axes"])
 @pytest.mark.parametrize("noop", [0, 1])
 def test_integers_of_a_reduce_log_sum(axes: str, noop: int, tmp_path: Path) -> None:
