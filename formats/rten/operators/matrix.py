@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from math import prod
+
 from formats.ir.dtypes import INT32
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
@@ -190,11 +193,61 @@ def einsum_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims |
     return [tuple(sizes[letter] for letter in right)]
 
 
-@because("RTen's Einsum is only for floats")
+MAX_PRODUCTS = 1 << 22  # numbers that an Einsum of integers may make before it adds them
+
+
+@because("RTen's Einsum is only for floats, so that of integers becomes MatMul, or products and their sums")
 def einsum(node: Node, context: Context) -> list[Node] | None:
-    if any(context.is_integer(name) for name in node.input):
-        raise Refused("multiplies integers, but RTen supports only floats", "cast the inputs to FLOAT")
-    return None
+    if not any(context.is_integer(name) for name in node.input):
+        return None
+    left, arrow, result = get_string(node, "equation").replace(" ", "").partition("->")
+    terms = left.split(",")
+    if not arrow:
+        result = "".join(sorted(letter for letter in {*left} - {","} if left.count(letter) == 1))
+    if "." in left or any(len({*term}) < len(term) for term in terms) or len({*result}) < len(result):
+        remedy = "write it without an ellipsis and without a letter twice, or cast the inputs to FLOAT"
+        raise Refused(f"multiplies integers by the equation {get_string(node, 'equation')!r:.80}", remedy)
+    summed = [letter for letter in dict.fromkeys(left) if letter not in ("," + result)]
+    if len(terms) == 2 and (product := _matrix_product(node, context, terms, result, summed)):
+        return context.replace(product)
+    sizes = {letter: size for term, name in zip(terms, node.input, strict=True)
+             for letter, size in zip(term, context.dims(name) or (), strict=False)}  # fmt: skip
+    known_sizes = [size for size in sizes.values() if isinstance(size, int)]
+    letters = result + "".join(summed)
+    if len(terms) > 1 and (len(known_sizes) < len(letters) or prod(known_sizes) > MAX_PRODUCTS):
+        remedy = "write it as MatMul, or cast the inputs to FLOAT"
+        raise Refused(f"multiplies integers of {len(letters)} axes, which would become too many products", remedy)
+    factors = [_spread(context, name, term, letters) for name, term in zip(node.input, terms, strict=True)]
+    total = reduce(lambda one, other: context.op("Mul", one, other), factors)
+    if summed:
+        total = context.op("ReduceSum", total, [*range(len(result), len(letters))], keepdims=0)
+    return context.replace(total if len(factors) > 1 or summed else context.op("Identity", total))
+
+
+def _spread(context: Context, name: str, term: str, letters: str) -> str:
+    """An operand with an axis for each letter, of size 1 for those that it does not have."""
+    order = sorted(range(len(term)), key=lambda axis: letters.index(term[axis]))
+    if order != [*range(len(term))]:
+        name = context.op("Transpose", name, perm=order)
+    missing = [place for place, letter in enumerate(letters) if letter not in term]
+    return context.op("Unsqueeze", name, missing) if missing else name
+
+
+def _matrix_product(node: Node, context: Context, terms: list[str], result: str, summed: list[str]) -> str:
+    """The product of two matrices, or of stacks of them; empty if the equation is another one."""
+    first, second = terms
+    stacks = "".join(letter for letter in result if letter in first and letter in second)
+    rows, columns = ("".join(letter for letter in term if letter in result and letter not in other)
+                     for term, other in ((first, second), (second, first)))  # fmt: skip
+    inner = "".join(letter for letter in first if letter in second and letter in summed)
+    if len(rows) != 1 or len(columns) != 1 or len(inner) != 1 or summed != [inner]:
+        return ""
+    if context.rank(node.input[0]) != len(first) or context.rank(node.input[1]) != len(second):
+        return ""
+    a = _spread(context, node.input[0], first, stacks + rows + inner)
+    b = _spread(context, node.input[1], second, stacks + inner + columns)
+    product, order = context.op("MatMul", a, b), stacks + rows + columns
+    return product if order == result else context.op("Transpose", product, perm=[*map(order.index, result)])
 
 
 Einsum = OperatorSpec(

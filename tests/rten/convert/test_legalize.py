@@ -501,7 +501,6 @@ def test_all_refusals_are_collected() -> None:
              CONSTANTS={"r": np.float32(0.5), "t": np.asarray(True)}), "training mode"),
         (one("strings", 13, "Identity", {"x": np.array(["a"], object)}), "STRING"),
         (one("places", 12, "MaxPool", {"x": floats(1, 1, 400)}, kernel_shape=[300], OUTPUTS=("y", "i")), "300 slices"),
-        (one("integer_einsum", 12, "Einsum", {"x": int64(1)}, equation="i->i"), "integers"),
         (one("complex", 21, "QuantizeLinear", {"x": floats(4)}, "x s", output_dtype=14,
              CONSTANTS={"s": np.float32(1)}), "COMPLEX64"),
         (one("wide_shift", 11, "BitShift", {"x": np.array([1], np.uint64)}, "x x", direction="LEFT"), "UINT64"),

@@ -107,3 +107,50 @@ def test_negative_integers_as_unsigned(source: str, target: str, runtime: Any, t
         np.testing.assert_array_equal(found, inputs["x"])
     report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten", overwrite=True)
     assert "negative integers stay negative in RTen, and become large ones in ONNX" in str(report.losses)
+
+
+EQUATIONS = {
+    "ij,jk->ik": ((2, 3), (3, 4)),
+    "bij,bjk->bik": ((2, 2, 3), (2, 3, 4)),
+    "ij,kj": ((2, 3), (4, 3)),
+    "bhid,bhjd->bhij": ((2, 2, 3, 2), (2, 2, 4, 2)),
+    "bik,jk->bji": ((2, 3, 4), (5, 4)),
+    "i,j->ij": ((3,), (2,)),
+    "i,i->": ((3,), (3,)),
+    "ij->ji": ((2, 3),),
+    "ij->": ((2, 3),),
+    "i->i": ((3,),),
+    "ab,bc,cd->ad": ((2, 3), (3, 2), (2, 2)),
+    "ij,ij->ij": ((2, 3), (2, 3)),
+    "ij,jk->ikj": ((0, 3), (3, 4)),
+    "xy,yz->xz": ((2, 0), (0, 4)),
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_integers_of_an_einsum(equation: str, kind: str, runtime: Any, tmp_path: Path) -> None:
+    """An Einsum of integers becomes a MatMul, or products and their sums, with the same numbers."""
+    pick = np.random.default_rng(1)
+    inputs = {f"x{place}": pick.integers(-9, 9, dims).astype(kind) for place, dims in enumerate(EQUATIONS[equation])}
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    ends = [helper.make_tensor_value_info(name, number, x.shape) for name, x in inputs.items()]
+    node = helper.make_node("Einsum", [*inputs], ["y"], equation=equation)
+    graph = helper.make_graph([node], "g", ends, [helper.make_tensor_value_info("y", number, None)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    expected = np.einsum(equation, *inputs.values())
+    for route, (found,) in results(runtime, proto, inputs, tmp_path).items():
+        np.testing.assert_array_equal(found, expected, err_msg=route)
+
+
+@pytest.mark.parametrize(
+    ("equation", "words"), [("ii->i", "by the equation 'ii->i'"), ("...i->...", "by the equation")]
+)
+def test_an_einsum_of_integers_that_is_refused(equation: str, words: str, tmp_path: Path) -> None:
+    """A letter that stands twice in a term, and an ellipsis, are refused for integers."""
+    proto = parser.parse_model(
+        f'{HEAD}g (int32[2, 2] x) => (int32[a] y) {{ y = Einsum <equation = "{equation}"> (x) }}'
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    with pytest.raises(RefusalError, match=words):
+        formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
