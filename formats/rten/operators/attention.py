@@ -191,13 +191,19 @@ def capped(context: Context, scores: str, limit: float) -> str:
     return context.op("Mul", part, bound)
 
 
+def _heads_of(context: Context, name: str) -> int:
+    """The number of heads of a value B, H, K, W, whose other sizes may be unknown. Raises: Refused."""
+    heads = (context.dims(name) or ())[1:2]
+    return heads[0] if heads and isinstance(heads[0], int) else context.static_dims(name)[1]
+
+
 def _written_out(node: Node, context: Context) -> list[Node]:
     """Products of matrices and the steps between them, written out, so that their results can be outputs."""
     op = context.op
     is_flat = context.known_rank(context.input(0)) == 3
     counts = get_int(node, "q_num_heads"), get_int(node, "kv_num_heads")
     query_heads, heads = (
-        count if is_flat else context.static_dims(context.input(place))[1] for place, count in enumerate(counts)
+        count if is_flat else _heads_of(context, context.input(place)) for place, count in enumerate(counts)
     )
     query, key, value = (
         of_heads(context, context.input(place), query_heads if place == 0 else heads) for place in range(3)
