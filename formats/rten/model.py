@@ -14,7 +14,8 @@ from formats.flatbuffer.builder import build_buffer, too_many_tables
 from formats.flatbuffer.fbs import MAX_TABLES, read
 from formats.flatbuffer.rows import RefusalWords, read_schema
 from formats.ir.model import Graph, Model, Node, OperatorSetId, StringStringEntry, entries
-from formats.ir.walk import visit
+from formats.ir.node_order import all_mentioned
+from formats.ir.walk import inner_place, visit
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.graph.constants import ALIGNMENT, is_constant_node
 from formats.rten.graph.encoder import GraphEncoder
@@ -25,6 +26,7 @@ from formats.rten.target import ALL_RELEASES, USAGE, parse_target
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
+    USE,
     Digest,
     FilePlan,
     LateWrite,
@@ -203,6 +205,11 @@ def add_unstored(losses: Losses, model: Model) -> None:
             note("metadata", "RTen does not store metadata of graphs, nodes and tensors", where)
         if isinstance(message, Graph):
             _add_unstored_of_graph(note, message, where)
+            used = all_mentioned(message.node).union(value.name or "" for value in (*message.input, *message.output))
+            for index, tensor in enumerate(message.initializer):
+                if (tensor.name or "") not in used:
+                    detail = "nothing uses these tensors, so they are not in the file"
+                    losses.add("unused", detail, inner_place(where, "initializer", index), tensor.name or "", seen=USE)
         if isinstance(message, Node) and message.device_configurations:
             note("device_configuration", "RTen does not distribute models over devices", where)
     if model.training_info:

@@ -155,7 +155,8 @@ def test_documentation_is_found_everywhere(make):
     losses = Losses()
     add_unstored(losses, make.model(graph))
     places = ["graph", "graph.node[0]", 'graph.node[1].attribute["alpha"]']
-    (loss,) = losses.lines()
+    loss, unused = sorted(losses.lines(), key=lambda loss: loss.kind)
+    assert (unused.kind, unused.where) == ("unused", "graph.initializer[0]")
     assert ("doc_string", "graph", "documentation") == (loss.kind, loss.where, loss.seen)
     assert loss.detail.startswith(f"RTen does not store documentation ({', '.join(places)}, ")
     assert loss.summary == f"RTen does not store documentation ({', '.join(places)} and 3 more)"
@@ -375,3 +376,16 @@ def test_generated_reader_agrees(model):
     branches.Init(operator.Attrs().Bytes, operator.Attrs().Pos)
     captures = branches.ThenBranch().CapturesAsNumpy().tolist()
     assert [b"x", b"w"] == [branches.ThenBranch().Nodes(number).Name() for number in captures]
+
+
+def test_tensors_that_nothing_uses_are_told(tmp_path: Path) -> None:
+    """A tensor that no node uses, of whatever type and in whatever graph, is not in the file, and a note names it."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[n] x, bool c) => (float[n] y) <float[2] lost = {1, 2}, float[1] used = {3}, string[1] word = {"a"}>
+    { y = If (c) <then_branch = t () => (float[n] r) <float[1] inner = {1}> { r = Add (x, used) },
+                  else_branch = e () => (float[n] r) { r = Neg (x) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+    (note,) = (loss for loss in (*report.losses, *report.notes) if loss.kind == "unused")
+    assert note.detail == "nothing uses these tensors, so they are not in the file (lost, word, inner)"
+    assert not note.matters
