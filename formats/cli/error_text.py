@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import MAKES, MEMORY, REPLACES, FormatError, OptionError, soft_limit, words_of
 from formats.options import ASKED
-from formats.tensordata.remote.address import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +36,8 @@ NO_WORDS = OptionWords()
 
 def describe(error: BaseException, words: OptionWords = NO_WORDS) -> list[str]:
     """The error as text for people: one line, and one further line for each of its reasons; options become flags."""
+    from formats.tensordata.remote.address import without_secrets  # only errors need it
+
     lines = error.lines() if isinstance(error, FormatError) else [_message(error, words)]
     return [without_secrets(in_flags(line, words)) for line in lines]
 
@@ -74,6 +75,8 @@ def _limit(error: BaseException) -> str | None:
 def traceback_lines(error: BaseException) -> list[str]:
     """The traceback of an error and of its causes, with each message in one line."""
     import traceback
+
+    from formats.tensordata.remote.address import without_secrets
 
     chain: list[BaseException] = []
     last: BaseException | None = error
