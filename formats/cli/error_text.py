@@ -36,10 +36,17 @@ NO_WORDS = OptionWords()
 
 def describe(error: BaseException, words: OptionWords = NO_WORDS) -> list[str]:
     """The error as text for people: one line, and one further line for each of its reasons; options become flags."""
-    from formats.tensordata.remote.address import without_secrets  # only errors need it
-
     lines = error.lines() if isinstance(error, FormatError) else [_message(error, words)]
-    return [without_secrets(in_flags(line, words)) for line in lines]
+    return [_without_secrets(in_flags(line, words)) for line in lines]
+
+
+def _without_secrets(line: str) -> str:
+    """The line without the secrets of addresses; without an address, nothing is imported, as memory may be short."""
+    if ":/" not in line and "?" not in line and not (";" in line and "=" in line):
+        return line
+    from formats.tensordata.remote.address import without_secrets
+
+    return without_secrets(line)
 
 
 def _message(error: BaseException, words: OptionWords) -> str:
@@ -76,8 +83,6 @@ def traceback_lines(error: BaseException) -> list[str]:
     """The traceback of an error and of its causes, with each message in one line."""
     import traceback
 
-    from formats.tensordata.remote.address import without_secrets
-
     chain: list[BaseException] = []
     last: BaseException | None = error
     while last is not None and last not in chain:
@@ -88,7 +93,7 @@ def traceback_lines(error: BaseException) -> list[str]:
         lines.append("Traceback (most recent call last):")
         lines += (line for frame in traceback.format_tb(one.__traceback__) for line in frame.rstrip("\n").split("\n"))
         lines += (f"{type(one).__qualname__}: {one}", *getattr(one, "__notes__", ()))
-    return [without_secrets(line) for line in lines]
+    return [_without_secrets(line) for line in lines]
 
 
 def in_flags(text: str, words: OptionWords) -> str:
