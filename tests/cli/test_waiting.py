@@ -284,9 +284,10 @@ def test_control_c_is_answered_at_once(route: str) -> None:
         """Sends the begin of a large answer, and then nothing."""
 
         def do_GET(self) -> None:
+            first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))  # else it is asked again
             self.send_response(206)
-            self.send_header("Content-Range", f"bytes 0-99999/{1 << 30}")
-            self.send_header("Content-Length", "100000")
+            self.send_header("Content-Range", f"bytes {first}-{last}/{1 << 30}")
+            self.send_header("Content-Length", str(last + 1 - first))
             self.end_headers()
             self.wfile.write(b"\x08\x08")
             self.wfile.flush()
