@@ -109,6 +109,9 @@ class OnlyWriteKeywords(TypedDict, total=False):
     link: bool
     """link=True: Leave the weights in SRC, an .onnxz archive in the folder of DST, and write a graph that
     refers to them."""
+    same_data: bool
+    """same_data=True: Refer to the data files of SRC where they lie, in the folder of DST or below it,
+    instead of a copy."""
     dedup: bool
     """dedup=True: Store equal weights only once."""
     sha256: bool

@@ -83,6 +83,7 @@ EFFECTS = {
     "OnnxOptions.checksum": Effect(TO_DATA, "--checksum"),
     "OnnxOptions.data_names": Effect("convert m.onnx new.onnx --external-data", "--data-names transformers.js"),
     "OnnxOptions.link": Effect("convert m.onnxz new.onnx", "--link"),
+    "OnnxOptions.same_data": Effect("convert data.onnx new.onnx", "--same-data"),
     "ArchiveOptions.size_threshold": Effect("convert m.onnx new.onnxz", "--size-threshold 1M"),
     "ArchiveOptions.alignment": Effect("convert m.onnx new.onnxz", "--alignment 8K"),
     "ArchiveOptions.dedup": Effect("convert m.onnx new.onnxz", "--dedup"),

@@ -144,6 +144,8 @@ def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_
     out = tmp_path / f"a{codec.extensions[0]}"
     model, archive = formats.load(tiny_model), tmp_path / "tiny.onnxz"
     formats.save(model, archive)
+    with_data = tmp_path / "data.onnx"
+    formats.save(model, with_data, external_data=True)
     reading = {"key": KEY, "allow_encryption": 1} if codec.encrypted else {}
     rows = [row for row in option_rows(codec.options) if row.name != "source_hash" and not row.required]
     choices = [[(row.name, value) for value in good(row)] for row in rows]
@@ -152,7 +154,7 @@ def test_pairs_of_options_work_or_say_why_not(codec: Any, tiny_model: Path, tmp_
             given = {**needed(codec.options), **dict([one, two])}
             if codec.name in ("textproto", "json") and given.get("external_data"):
                 continue
-            source = archive if given.get("link") else tiny_model
+            source = archive if given.get("link") else with_data if given.get("same_data") else tiny_model
             try:
                 formats.convert(source, out, overwrite=True, **given)
             except OptionError as error:

@@ -19,7 +19,7 @@ from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.model import attribute_named, entries
-from formats.ir.storage import constant_of, from_numpy, with_raw_data
+from formats.ir.storage import constant_of, from_numpy, with_elements
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import operator_type_text
 from formats.tensordata.plan import RANGE, RARE, RESULTS, Loss
@@ -130,7 +130,7 @@ class Halved:
             self._moved[place] = beyond
         self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
         converted = halve().of(source)
-        new = with_raw_data(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
+        new = with_elements(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
         new.data_type = FLOAT16
         return new
 

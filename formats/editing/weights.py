@@ -12,7 +12,7 @@ from formats.editing.scopes import all_messages
 from formats.errors import EditError
 from formats.ir import dtypes
 from formats.ir.model import Graph, Tensor, entries
-from formats.ir.storage import from_numpy, with_raw_data, without_data
+from formats.ir.storage import from_numpy, with_elements, without_data
 from formats.tensordata.plan import USE, Loss
 from formats.words import counted, listed, nearest
 
@@ -119,7 +119,7 @@ def _check(name: str, old: Tensor, new: Tensor, source: str) -> None:
 def _with_elements(old: Tensor, new: Tensor) -> Tensor:
     """The old tensor with the elements of the new one, whose bytes are not read."""
     if new.data_type != dtypes.STRING:
-        return with_raw_data(old, new.source())
+        return with_elements(old, new.source())
     fresh = without_data(old)
     fresh.string_data = [*new.string_data]
     return fresh

@@ -196,6 +196,13 @@ def with_raw_data(tensor: Tensor, source: Source) -> Tensor:
     return _stored(tensor, raw_data=source)
 
 
+def with_elements(tensor: Tensor, source: Source) -> Tensor:
+    """A copy of the tensor with `source` as its elements; those of a tensor in a data file are for a data file, too."""
+    if tensor.data_location == EXTERNAL:
+        return _stored(tensor, data_location=EXTERNAL, external_source=source)
+    return with_raw_data(tensor, source)
+
+
 def _stored(tensor: Tensor, **storage: Any) -> Tensor:
     """A copy of the tensor whose elements are only in the fields of `storage`."""
     values = {name: value for name, value in vars(tensor).items() if name not in STORAGE}

@@ -87,7 +87,7 @@ class OnnxCodec(Codec):
     def data_files(self, options: OnnxOptions) -> DataFileOptions:
         """Their name and alignment, and whether there are none because the graph is linked to an archive."""
         name = options.external_data if isinstance(options.external_data, str) else None
-        return DataFileOptions(name, options.aligned_to, in_archive=options.link)
+        return DataFileOptions(name, options.aligned_to, keeps_references=True, in_archive=options.link)
 
     def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """The keywords with `external_data=False`, unless they say something else, or the graph is linked."""

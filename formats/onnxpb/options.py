@@ -48,6 +48,8 @@ class OnnxOptions:
     second for some hundred MB. `data_names`: "transformers.js" names data files as that library looks for them, each of
     less than 2 GB by default, and the report has its setting. `link`: the weights stay in their `.onnxz` archive, which
     must be in the same folder, and the graph refers to them there; tensors without an entry are in the graph.
+    `same_data`: the graph refers to the data files of the model that was read, where they lie; they must be in the
+    folder of the new graph or below it. A graph that replaces its own needs no such option.
 
     Raises: OptionError for an invalid value, and for options that contradict each other.
     """
@@ -102,15 +104,25 @@ class OnnxOptions:
         panel=DATA_FILES,
         common=True,
     )
+    same_data: bool = option(
+        False,
+        SWITCH,
+        "Refer to the data files of SRC where they lie, in the folder of DST or below it, instead of a copy.",
+        panel=DATA_FILES,
+        common=True,
+    )
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.link and self.external_data is not None:
+        if self.link and self.same_data:
+            raise OptionError("`link` and `same_data` exclude each other")
+        if (self.link or self.same_data) and self.external_data is not None:
+            name = "link" if self.link else "same_data"
             if self.external_data is False:
-                raise OptionError("`link` and `external_data=False` exclude each other")
+                raise OptionError(f"`{name}` and `external_data=False` exclude each other")
             others = ", ".join(f"`{row.name}`" for row in option_rows(OnnxOptions) if row.implies)
             raise OptionError(
-                f"`link` and `external_data` exclude each other, and so do options of data files ({others})"
+                f"`{name}` and `external_data` exclude each other, and so do options of data files ({others})"
             )
         if self.one_file_per_tensor and (self.max_external_file_size or isinstance(self.external_data, str)):
             other = "max_external_file_size" if self.max_external_file_size else "external_data"

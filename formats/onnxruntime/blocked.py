@@ -22,7 +22,7 @@ from formats.errors import UnsupportedError
 from formats.ir.dtypes import FLOAT
 from formats.ir.model import Attribute, AttributeType, Node, Tensor, attribute_named
 from formats.ir.node_order import mentioned, subgraphs
-from formats.ir.storage import from_numpy, raw_source, with_raw_data
+from formats.ir.storage import from_numpy, raw_source, with_elements
 from formats.onnxruntime import ACTIVATIONS, BLOCKED, CHANNELS_LAST
 from formats.tensordata.sources.transform import Transform
 
@@ -404,8 +404,8 @@ class _Weights:
         name = tensor.name or ""
         self._replaced_uses[name] += 1
         if (key := (name, *form)) not in self._made:
-            made = with_raw_data(tensor, source)
-            made.dims, made.data_location, made.external_data = list(sizes), None, []
+            made = with_elements(tensor, source)
+            made.dims = list(sizes)
             self._made[key] = made
             is_first = sum(other == name for other, _, _, _ in self._made) == 1
             made.name = name if is_first and self._is_alike(name) else self._names.new(name)

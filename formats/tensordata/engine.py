@@ -237,8 +237,8 @@ def _permissions(plan: WritePlan, source_files: Iterable[File]) -> Permissions:
 
 
 def source_files_of(plan: WritePlan) -> set[File]:
-    """The files that a plan reads from."""
-    return {file for source in _sources(plan) for file in source.files()}
+    """The files that a plan reads from, or whose bytes its graph refers to."""
+    return {*plan.used.values(), *(file for source in _sources(plan) for file in source.files())}
 
 
 def _with_requests(options: EngineOptions, source_files: Iterable[File]) -> EngineOptions:

@@ -7,6 +7,7 @@ one model with everything that the engine needs to know.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from typing import Literal as OneOf  # `Literal` is a source
 
@@ -209,6 +210,7 @@ class WritePlan(NamedTuple):
 
     `digests` are computed over sources that are not written themselves, such as the hash of a source file. `settings`
     are JSON values that a program needs to load the files, and `usage` is a sentence about what a runtime needs for it.
+    The files `used`, by path, are parts of the new model that stay as they are.
     """
 
     files: tuple[FilePlan, ...]
@@ -218,6 +220,7 @@ class WritePlan(NamedTuple):
     models: int = 1  # this number of files, at the end, refer to the other files
     settings: Mapping[str, Any] | None = None
     usage: str = ""
+    used: Mapping[Path, File] = MappingProxyType({})
 
     @property
     def nbytes(self) -> int:

@@ -385,7 +385,9 @@ def _write(
         for location, path in destinations.items()
         if path == listed[location].path or _is_there(path, opened.data[location])
     }
-    used = [destinations.get(at, dst.parent / at) for at in opened.data if at in here or at not in names]
+    used = {
+        destinations.get(at, dst.parent / at): file for at, file in opened.data.items() if at in here or at not in names
+    }
     new: list[WrittenFile] = []
     renamed: list[Renamed] = []
     copied: list[FilePlan] = []
@@ -415,12 +417,11 @@ def _write(
     if moves and has_links and is_free and is_written(graph):  # by a move that was killed; it is written again
         engine = replace(engine, overwrite=True)
     replaced = execute_replacing(
-        Work(WritePlan(files, permissions=_permissions(opened)), tuple(renamed)),
+        Work(WritePlan(files, permissions=_permissions(opened), used=used), tuple(renamed)),
         engine,
         old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
         left=left,
         clean=replacement.clean,
-        used=used,
         goes=[opened.listed.path] if moves else (),
     )
     return (*new, WrittenFile(dst, graph.nbytes)), replaced

@@ -57,7 +57,7 @@ ROWS: dict[str, list[tuple[str, int]]] = {
     "edit": [
         ("in.onnx edited.onnx --metadata a=b", 0),
         ("in.onnx edited.onnx --metadata a=b --force", 0),
-        ("data.onnx data.onnx --metadata a=b --force", 1),
+        ("data.onnx data.onnx --metadata a=b --force", 0),
         ("z.onnxz --metadata a=b", 1),
     ],
     "extract": [("data.onnx part.onnx --outputs y1", 0), ("data.onnx part.onnx --outputs y1 --force", 1)],

@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs.contract import Checksum
-from formats.errors import EncodeError, OptionError
+from formats.errors import EncodeError, ExternalDataError, OptionError
 from formats.ir import walk
 from formats.ir.model import Tensor
-from formats.ir.storage import entries_of
+from formats.ir.storage import entries_of, external_places, location_of
 from formats.onnxpb.external import archive_links
 from formats.onnxpb.external.confinement import check_location
 from formats.onnxpb.external.other_graphs import OtherGraphs, referred
 from formats.onnxpb.options import BROWSER_LIMIT_BYTES
 from formats.tensordata.file import AbsentFile
+from formats.tensordata.local.osio import LocalFile
 from formats.tensordata.plan import (
     INTERFACE,
     LEFT_BEHIND,
@@ -39,13 +40,14 @@ from formats.tensordata.plan import (
     Segment,
     lay_out,
 )
-from formats.tensordata.sources.source import Concat, Literal, storage_key
+from formats.tensordata.sources.source import Concat, FileSpan, Literal, storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from formats.ir.model import Model
     from formats.onnxpb.options import OnnxOptions
+    from formats.tensordata.file import File
     from formats.tensordata.plan import WritePlan
     from formats.tensordata.sources.source import Source
 
@@ -223,6 +225,54 @@ def browser_losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
 # Data files that exist before a model is written
 
 
+def files_in_place(tensors: Iterable[MovedTensor], destination: Path) -> dict[str, File]:
+    """The data files of the model at `destination`, by location, that have all these tensors where these say so.
+
+    Empty if a tensor is elsewhere, if there are none, or if another model, or none, is at `destination`.
+    """
+    files: dict[str, File] = {}
+    for _, tensor, source in tensors:
+        places = external_places(tensor)
+        location = places.get("location", "")
+        if not isinstance(source, FileSpan) or str(source.file_offset) != (places.get("offset") or "0"):
+            return {}
+        if files.setdefault(location, source.file) is not source.file:
+            return {}
+    are_there = files and all(_is_at(destination.parent / location, file) for location, file in files.items())
+    return files if are_there and {*map(os.path.normpath, files)} <= referred(destination) else {}
+
+
+def locations_of_source(tensors: Iterable[MovedTensor], destination: Path) -> dict[str, File]:
+    """The data files that have all these tensors, by their location for a graph at `destination`.
+
+    Raises: ExternalDataError if there are none, or if a tensor is not there as it is, or may not be read from there.
+    """
+    locations: dict[File, str] = {}
+    folder = os.path.realpath(destination.parent)
+    for where, tensor, source in tensors:
+        if not (isinstance(source, FileSpan) and isinstance(source.file, LocalFile)):
+            words = "this weight changes, so it cannot stay in its data file; leave out `same_data`"
+            raise ExternalDataError(words, where=where)
+        file = source.file
+        if file not in locations:
+            here = destination.parent / location_of(tensor)
+            path = os.path.realpath(here if _is_at(here, file) else file.path)
+            if not Path(path).is_relative_to(folder):
+                words = "the data file is not in the folder of the new graph or below it, where a graph may read"
+                raise ExternalDataError(f"{words}; write the graph there, or leave out `same_data`", path=file.path)
+            locations[file] = Path(os.path.relpath(path, folder)).as_posix()
+    if not locations:
+        raise ExternalDataError("no weight of the model is in a data file; leave out `same_data`")
+    return {location: file for file, location in locations.items()}
+
+
+def _is_at(path: Path, file: File) -> bool:
+    try:
+        return isinstance(file, LocalFile) and file.is_at(path.stat())
+    except (OSError, ValueError):  # a location can be any text
+        return False
+
+
 def checksums_of(model: Model) -> Iterator[Checksum]:
     """The checksum that each tensor has for its file, and that the linked archive has for its entries."""
     yield from archive_links.checksums_of(model)
@@ -271,7 +321,7 @@ def left_behind(plan: WritePlan, model_extensions: Collection[str]) -> Iterator[
     models = [file.path for file in plan.files[-plan.models :]]
     folder = models[-1].parent
     old = {name for model in models if os.path.lexists(model) for name in referred(model)}
-    old -= {os.path.relpath(file.path, folder) for file in plan.files}
+    old -= {os.path.relpath(path, folder) for path in (*plan.used, *(file.path for file in plan.files))}
     paths = {name: Path(name) for name in old}
     old = {
         name for name, path in paths.items() if path.suffix.lower() not in model_extensions and _is_below(path, folder)

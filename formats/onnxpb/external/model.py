@@ -10,21 +10,32 @@ import re
 from functools import partial
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes, walk
-from formats.ir.archive_link import ArchiveLink
+from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
-from formats.ir.storage import entries_of, raw_source, with_raw_data, with_reference
+from formats.ir.storage import entries_of, location_of, raw_source, with_raw_data, with_reference
 from formats.onnxpb.external.confinement import DataFiles
-from formats.onnxpb.external.data_files import ExternalLayout, MovedTensor, browser_losses, transformers_js_settings
+from formats.onnxpb.external.data_files import (
+    ExternalLayout,
+    MovedTensor,
+    browser_losses,
+    files_in_place,
+    locations_of_source,
+    transformers_js_settings,
+)
+from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.wire.decoder import decode_and_look
 from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES, encode, referring
+from formats.options import option_rows
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
+    MAX_NAMES,
     SMALL_BYTES,
     USE,
     FilePlan,
@@ -34,13 +45,12 @@ from formats.tensordata.plan import (
     lay_out,
 )
 from formats.tensordata.sources.source import Literal
-from formats.words import in_units
+from formats.words import in_units, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.codecs.contract import ReadOptions
-    from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
 
@@ -91,6 +101,9 @@ def locate_data(
 def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePlan:
     """How to write `model` to `destination`, and its external data next to it.
 
+    If the model that is replaced has the data in the right places already, only the graph is written, unless the
+    options ask for a layout.
+
     Raises: EncodeError or ExternalDataError if the data file cannot have the requested name.
     """
     if options.link:
@@ -98,16 +111,52 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
+    if options.same_data:
+        return _graph_alone(
+            without_link(model), destination, weights, locations_of_source(weights.outside, destination)
+        )
+    in_place = files_in_place(weights.outside, destination)
+    if in_place and options.external_data is None:
+        return _graph_alone(model, destination, weights, in_place)
+    model = without_link(model)
     placed = PlacedModel(model, destination, weights.inside)
     data_files = laid_out(weights.outside, options)
     losses = [*weights.losses, *_beyond_limit(data_files, destination)]
+    if in_place:
+        losses.append(Loss("data_moved", "", f"all data was written again, which {_layout_in_words(options)}", USE))
     if options.external_data and model.graph is not None:
         losses += _kept(model.graph.initializer, weights)
     plan = plan_files([placed], data_files, losses)
+    if options.external_data is None and plan.files[-1].nbytes > PROTOBUF_LIMIT_BYTES:
+        plan = plan_model(model, destination, OnnxOptions(external_data=True))
+        detail = "the weights are in a data file, since onnx and onnxruntime read at most 2 GiB in one file"
+        return plan._replace(losses=(*plan.losses, Loss("data_moved", "", detail, USE)))
     if options.data_names is None:
         return plan
     settings = transformers_js_settings(destination, len(plan.files) - 1)
     return plan._replace(settings=settings, losses=(*plan.losses, *browser_losses(plan.files)))
+
+
+def _graph_alone(model: Model, destination: Path, weights: Weights, files: Mapping[str, File]) -> WritePlan:
+    """How to write the graph of a model whose data `files`, by location, stay as they are."""
+    locations = {file: location for location, file in files.items()}
+    outside = {id(tensor): locations[file] for _, tensor, source in weights.outside for file in source.files()}
+    staying = {tensor.where for tensor in weights.outside}
+    losses = [loss for loss in weights.losses if loss.where not in staying]  # others are of data that moves
+    plan = plan_files([PlacedModel(model, destination, weights.inside, outside)], ExternalLayout(OnnxOptions()), losses)
+    stays = "stays as it is" if len(files) == 1 else "stay as they are"
+    nbytes = in_units(sum(file.nbytes for file in files.values()))
+    names = listed([*files], MAX_NAMES)
+    loss = Loss("data_in_place", "", f"the data in {names} ({nbytes}) {stays}; only the graph was written", USE)
+    used = {destination.parent / location: file for location, file in files.items()}
+    return plan._replace(losses=(*plan.losses, loss), used=used)
+
+
+def _layout_in_words(options: OnnxOptions) -> str:
+    """The options that ask for a layout of data files, and a verb."""
+    rows = [row for row in option_rows(OnnxOptions) if row.implies and getattr(options, row.name) != row.default]
+    names = [f"`{row.name}`" for row in rows] or ["`external_data`"]
+    return f"{joined(names)} ask{'s' * (len(names) == 1)} for"
 
 
 def laid_out(moved_tensors: list[MovedTensor], options: OnnxOptions) -> ExternalLayout:
@@ -219,11 +268,16 @@ def _beyond_limit(data_files: ExternalLayout, destination: Path) -> Iterator[Los
 
 
 class PlacedModel(NamedTuple):
-    """A model that will be written to a file. `inside` has the raw data of tensors that go inside, by their `id`."""
+    """A model that will be written to a file.
+
+    By the `id` of tensors, `inside` has the raw data of those that go inside, and `outside` the locations of those that
+    stay outside, where they are.
+    """
 
     model: Model
     destination: Path
     inside: Mapping[int, Source]
+    outside: Mapping[int, str] = MappingProxyType({})
 
 
 def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses: Sequence[Loss] = ()) -> WritePlan:
@@ -239,16 +293,19 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
     nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
     checksums = [f"{nonce}{index:0{INDEX_DIGITS}x}" if nonce else "" for index in range(len(names))]
     graphs = []
-    for model, destination, inside in models:
+    for placed in models:
+        model, destination, inside, outside = placed
 
-        def stored(tensor: Tensor, inside: Mapping[int, Source] = inside) -> Tensor | bytes:
+        def stored(tensor: Tensor, placed: PlacedModel = placed) -> Tensor | bytes:
             if place := data_files.places.get(id(tensor)):
                 file_offset = starts[place.file] + place.offset
                 return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
-            source = inside.get(id(tensor))
+            if location := placed.outside.get(id(tensor)):
+                return tensor if location_of(tensor) == location else _elsewhere(tensor, location)
+            source = placed.inside.get(id(tensor))
             return tensor if source is None else with_raw_data(tensor, source)
 
-        segments = encode(model, stored if inside or names else None)
+        segments = encode(model, stored if inside or outside or names else None)
         writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are computed over bytes
         if nbytes > PROTOBUF_LIMIT_BYTES:
             detail = (
@@ -307,6 +364,12 @@ def _referring(tensor: Tensor, location: str, file_offset: int, nbytes: int, che
     if checksum:
         places["checksum"] = checksum
     return with_reference(tensor, places, others=others) if others else referring(tensor, places)
+
+
+def _elsewhere(tensor: Tensor, location: str) -> Tensor:
+    """The tensor with a reference to the same data file at another location."""
+    others = [entry for entry in tensor.external_data if entry.key != "location"]
+    return with_reference(tensor, {"location": location}, others=others)
 
 
 def _with_checksums(file: FilePlan, nonce: str) -> FilePlan:

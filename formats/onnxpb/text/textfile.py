@@ -14,7 +14,7 @@ from formats.codecs.contract import DEEPEST
 from formats.errors import DecodeError, FormatError, LimitError, WireError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, MESSAGE_CLASSES, SOURCE_FIELDS, Model
-from formats.ir.storage import external_places
+from formats.ir.storage import external_places, location_of
 from formats.onnxpb.external import model as external
 from formats.onnxpb.wire.decoder import MAX_MESSAGES, decode
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES, MessageField
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from formats.codecs.contract import ReadOptions
     from formats.onnxpb.options import TextOptions
+    from formats.tensordata.file import File
 
 
 MAX_MARGIN = 40  # spaces: 20 levels
@@ -232,7 +233,7 @@ def plan_model(
     missing.
     """
     losses: list[Loss] = []
-    if options.external_data is False:
+    if options.external_data is False or _cannot_refer(model):
         model, losses = _inline(model, destination)
     text = print_message(model).encode()
     losses += _unwritten(model, "")
@@ -247,6 +248,19 @@ def _inline(model: Model, destination: Path) -> tuple[Model, list[Loss]]:
     plan = external.plan_model(model, destination, OnnxOptions(external_data=False))
     source = Concat.of(*(write.source for write in plan.files[-1].writes))
     return decode(source, Model, DEEPEST), [loss for loss in plan.losses if loss.kind != "protobuf_limit"]
+
+
+def _cannot_refer(model: Model) -> bool:
+    """Whether references cannot say where all weights are: one has no location, or two files have one location."""
+    files: dict[str, File] = {}
+    for _, tensor in walk.external_tensors(model):
+        location, source = location_of(tensor), tensor.external_source
+        if source is not None and not location:
+            return True
+        for file in source.files() if source is not None else ():
+            if files.setdefault(location, file) is not file:
+                return True
+    return False
 
 
 def _far_weights(model: Model, destination: Path) -> Iterator[Loss]:

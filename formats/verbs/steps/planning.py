@@ -86,7 +86,7 @@ def plan_of_any(model: AnyModel, target: Codec, destination: Path, chosen: Choic
 def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> Planned:
     """The plan for writing a model with its metadata, and the changes for its runtime and its versions."""
     data_files = target.data_files(chosen.writing)
-    if not data_files.keeps_references:  # only a linked graph refers to an archive
+    if not data_files.keeps_references:
         model = without_link(model)
     translates = is_translated(model, target)
     losses: tuple[Loss, ...] = ()

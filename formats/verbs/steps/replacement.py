@@ -135,20 +135,19 @@ def execute_replacing(
     old: Sequence[OldModel] = (),
     left: Iterable[Path] = (),
     clean: bool = False,
-    used: Collection[Path] = (),
     goes: Collection[Path] = (),
 ) -> Replaced:
     """Do work that replaces models, keep the `old` ones as backups, and `clean` what is `left` of them.
 
-    If the filesystem cannot give a file a further name, it is copied. The files at `used` are parts of the new model
-    that stay where they are. The graphs at `goes`, which the caller has locked, will be removed.
+    If the filesystem cannot give a file a further name, it is copied. The graphs at `goes`, which the caller has
+    locked, will be removed.
 
     Raises: as `execute` does; UnsupportedError and FileExistsError if there can be no backup. If it raises, nothing
     was changed.
     """
     if not engine.dry_run:
         _finish_sharing(work, engine)
-    backup = _planned_backup(work, old, used, goes) if old else _Backup()
+    backup = _planned_backup(work, old, goes) if old else _Backup()
     moved = {renamed.old for renamed in backup.renamed}  # their old names go; the files stay, as backups
     left = [path for path in left if path not in moved]
     stays = [] if clean else [(path, BELONGED) for path in left]
@@ -237,9 +236,7 @@ def _copy(renamed: Renamed) -> FilePlan:
     return whole_file(renamed.path, renamed.file.span())
 
 
-def _planned_backup(
-    work: Work, old_models: Sequence[OldModel], used: Collection[Path], goes: Collection[Path]
-) -> _Backup:
+def _planned_backup(work: Work, old_models: Sequence[OldModel], goes: Collection[Path]) -> _Backup:
     """The backups of old models, which are in one folder.
 
     Raises: UnsupportedError if there can be none; FileExistsError if another model needs a file in its place.
@@ -250,7 +247,7 @@ def _planned_backup(
     others = OtherGraphs(folder, {*(old.path for old in old_models), *places, *work.models, *goes})
     data_of_each = [_data_of(old) for old in old_models]
     needed = _needed(others, [folder / location for data in data_of_each for location in data])
-    of_new_model = {*(renamed.old for renamed in work.renamed), *used}  # these must not have more names
+    of_new_model = {*(renamed.old for renamed in work.renamed), *work.plan.used}  # these must not have more names
     names: dict[str, str] = {}  # of data files beside the backups, by location
     graphs: list[FilePlan] = []
     renamed_files: list[Renamed] = []
