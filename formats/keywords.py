@@ -37,6 +37,9 @@ class OnlyReadKeywords(TypedDict, total=False):
     """model=NAME: Read this model of an archive that holds several."""
     allow_encryption: int | None
     """allow_encryption=1: Also open files with AES-256-CBC, which does not detect changed or forged files."""
+    no_data: bool
+    """no_data=True: Work without the data files of SRC, which may be missing; the references to them stay as
+    they are."""
 
 
 class EngineKeywords(TypedDict, total=False):
@@ -103,6 +106,9 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
     """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
+    strip_weights: bool
+    """strip_weights=True: Write the graph without its data files, so that it can travel alone; `edit
+    --weights` fills it again."""
     data_names: str | None
     """data_names='transformers.js': Name data files as transformers.js loads them, each small enough for
     browsers, and print their setting."""

@@ -73,6 +73,7 @@ EFFECTS = {
     "SeveralOptions.manifest": Effect("batch m.onnx --out new --to onnxz --parents", "--manifest done.jsonl"),
     "ReadOptions.max_depth": Effect("inspect m.onnx", "--max-depth 1", 1),
     "ReadOptions.hard_links": Effect("inspect data.onnx", "--no-hard-links", 1),
+    "ReadOptions.no_data": Effect("convert data.onnx new.onnx", "--no-data"),
     "ReadOptions.key": Effect("inspect m.onnxc", "--key-file key"),
     "ReadOptions.allow_encryption": Effect("inspect old.onnxc --key-file key", "--allow-encryption 1"),
     "OnnxOptions.external_data": Effect("convert m.onnx new.onnx", "--external-data"),
@@ -81,6 +82,7 @@ EFFECTS = {
     "OnnxOptions.max_external_file_size": Effect(TO_DATA, "--max-external-file-size 4K"),
     "OnnxOptions.one_file_per_tensor": Effect(TO_DATA, "--one-file-per-tensor"),
     "OnnxOptions.checksum": Effect(TO_DATA, "--checksum"),
+    "OnnxOptions.strip_weights": Effect(TO_DATA, "--strip-weights"),
     "OnnxOptions.data_names": Effect("convert m.onnx new.onnx --external-data", "--data-names transformers.js"),
     "OnnxOptions.link": Effect("convert m.onnxz new.onnx", "--link"),
     "OnnxOptions.same_data": Effect("convert data.onnx new.onnx", "--same-data"),
@@ -232,7 +234,7 @@ def test_every_option_has_an_effect(name: str, folder: Path, tmp_path: Path) -> 
     verb, source, destination, *_ = [*line.split(), "", ""]
     new = tmp_path / "2" / destination
     is_onnx = verb == "convert" and Path(source).suffix == new.suffix == ".onnx" and new.is_file()
-    if is_onnx and "the same model, unchanged" in given[1]:
+    if is_onnx and "the same model, unchanged" in given[1] and "weights were not written" not in given[1]:
         assert formats.diff(tmp_path / "2" / source, new).equal  # who changes a model returns an `Edit`
 
 

@@ -96,6 +96,8 @@ class ReadOptions:
     For addresses: `storage_options` are those of fsspec, and `retries` is how often a request is repeated that failed
     for a temporary reason.
 
+    `no_data`: data files are neither opened nor needed; a graph that is written refers to them as the one that is read.
+
     With `allow_absent`, which is for what only describes a model, a data file that is missing or too short is no error:
     its tensors have ranges of an `AbsentFile`.
 
@@ -126,6 +128,12 @@ class ReadOptions:
     )
     storage_options: Mapping[str, Any] | None = store_option()
     retries: int = retries_option()
+    no_data: bool = option(
+        False,
+        SWITCH,
+        "Work without the data files of SRC, which may be missing; the references to them stay as they are.",
+        panel=READING,
+    )
     allow_absent: bool = internal(False)
 
     def __post_init__(self) -> None:

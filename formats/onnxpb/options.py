@@ -49,7 +49,8 @@ class OnnxOptions:
     less than 2 GB by default, and the report has its setting. `link`: the weights stay in their `.onnxz` archive, which
     must be in the same folder, and the graph refers to them there; tensors without an entry are in the graph.
     `same_data`: the graph refers to the data files of the model that was read, where they lie; they must be in the
-    folder of the new graph or below it. A graph that replaces its own needs no such option.
+    folder of the new graph or below it. A graph that replaces its own needs no such option. `strip_weights`: the data
+    files are not written; whoever has the weights makes them again, or fills the graph with `weights` of `edit`.
 
     Raises: OptionError for an invalid value, and for options that contradict each other.
     """
@@ -91,6 +92,12 @@ class OnnxOptions:
         False, SWITCH, "Store the SHA-1 of each data file, for `formats verify --data`.", **OF_FILES
     )
 
+    strip_weights: bool = option(
+        False,
+        SWITCH,
+        "Write the graph without its data files, so that it can travel alone; `edit --weights` fills it again.",
+        **OF_FILES,
+    )
     data_names: str | None = option(
         None,
         choice("transformers.js"),

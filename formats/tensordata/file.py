@@ -247,6 +247,18 @@ class AbsentFile(File):
         """Do nothing: it is not open."""
 
 
+class UnusedFile(AbsentFile):
+    """A data file that the caller does not want to be used, whether it is there or not."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "`no_data` leaves out the data file, but weights in it are needed here")
+
+    @property
+    def reason(self) -> str:
+        """What is needed, and what to do."""
+        return f"{self.cause}; leave out `no_data`"
+
+
 def too_short(nbytes: int, wanted_nbytes: int) -> str:
     """The words for a data file that has too few bytes."""
     needs = f"the data file has {nbytes:,} bytes, but the model needs {wanted_nbytes:,}"

@@ -19,7 +19,7 @@ from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_with_dims
 from formats.options import make_options
-from formats.tensordata.file import AbsentFile, is_address
+from formats.tensordata.file import AbsentFile, UnusedFile, is_address
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.arguments import path_of, shown
 from formats.verbs.report import as_json, fields_as_json
@@ -412,7 +412,9 @@ def tolerant(options: ReadOptions) -> ReadOptions:
 
 def missing_files(tensors: Iterable[Tensor]) -> tuple[MissingFile, ...]:
     """The data files of these tensors that are missing or too short, by path."""
-    absent = {file for file in _external_files(tensors) if isinstance(file, AbsentFile)}
+    absent = {
+        file for file in _external_files(tensors) if isinstance(file, AbsentFile) and not isinstance(file, UnusedFile)
+    }
     return tuple(sorted(MissingFile(file.path, file.nbytes, file.found_nbytes, file.reason) for file in absent))
 
 

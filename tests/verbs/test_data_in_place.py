@@ -234,3 +234,90 @@ def test_texts_never_mix_data(folder: Path) -> None:
     assert not [*formats.load("both.json").graph.initializer[0].external_data]
     run("convert both.json both.onnx")
     assert len(results("both.onnx")) == 2 * len(results("tiny.onnx"))
+
+
+@pytest.fixture
+def without_data(folder: Path) -> Path:
+    """The same folder, with a model whose data file is elsewhere."""
+    formats.convert("tiny.onnx", "m.onnx", **LAYOUTS["one file"])
+    shutil.move("w.data", folder / "away")
+    return folder
+
+
+@pytest.mark.parametrize("edit", [*EDITS, "convert {} {} --dtype float16 --keep-io-types"])
+@pytest.mark.parametrize("target", ["m.onnx", "n.onnx", "sub/n.onnx"])
+def test_edits_without_the_data(edit: str, target: str, without_data: Path) -> None:
+    """What needs no weight works if the data file is missing, and the result is right when it is there again."""
+    Path("sub").mkdir()
+    line = f"{edit.format('m.onnx', target)} --force"
+    done = commands.run("formats", *line.split())
+    assert done.exit_code == 1
+    assert "w.data" in done.output
+    if "float16" in edit:
+        done = commands.run("formats", *line.split(), "--no-data")
+        assert done.exit_code == 1
+        assert "weights in it are needed here; leave out --no-data" in done.output
+        return
+    run(f"{line} --no-data")
+    shutil.copy("away", Path(target).parent / "w.data")
+    for was, now in zip(results("tiny.onnx"), results(target), strict=True):
+        np.testing.assert_allclose(was, now, rtol=1e-6)
+
+
+def test_the_library_without_the_data(without_data: Path) -> None:
+    """`load` with `no_data` gives a model that can be edited and saved, but whose weights cannot be read."""
+    model = formats.load("m.onnx", no_data=True)
+    formats.save(model.edit(rename={"x": "images"}), "n.onnx")
+    with pytest.raises(formats.FormatError, match="weights in it are needed here; leave out `no_data`"):
+        model.graph.initializer[0].numpy()
+    with pytest.raises(formats.FormatError, match="does not exist; copy it to this place"):
+        formats.load("m.onnx")
+    shutil.move("away", "w.data")
+    assert results("tiny.onnx")[0].tolist() == results("n.onnx")[0].tolist()
+
+
+@pytest.mark.parametrize("line", ["verify m.onnx", "inspect m.onnx", "files m.onnx", "convert m.onnx t.json"])
+def test_looking_without_the_data(line: str, without_data: Path) -> None:
+    """With `--no-data`, a missing data file is no fault."""
+    assert "does not exist" in commands.run("formats", *line.split()).output
+    assert "does not exist" not in run(f"{line} --no-data")
+
+
+@pytest.mark.parametrize(
+    "line", ["convert m.onnx n.rten", "convert m.onnx n.onnxz", "convert m.onnx n.onnx --checksum"]
+)
+def test_what_needs_weights_is_refused_without_the_data(line: str, without_data: Path) -> None:
+    """Formats that have the weights inside cannot be written without them, and nothing is left."""
+    done = commands.run("formats", *line.split(), "--no-data")
+    assert done.exit_code == 1
+    assert "w.data" in done.output
+    assert "leave out --no-data" in done.output
+    assert not [*Path().glob("n.*")]
+
+
+def test_a_graph_travels_alone(folder: Path) -> None:
+    """A graph without weights is edited, and filled from a model or a file of weights: it computes what it did."""
+    run("edit tiny.onnx bare.onnx --strip-weights --size-threshold 0")
+    assert not Path("bare.onnx.data").exists()
+    assert commands.run("formats", "verify", "bare.onnx").exit_code == 1
+    run("edit bare.onnx new.onnx --no-data --metadata a=b")
+    np.savez("w.npz", **{tensor.name or "": tensor.numpy() for tensor in formats.load("tiny.onnx").graph.initializer})
+    for weights in ("tiny.onnx", "tiny.onnxz", "w.npz"):
+        run(f"edit new.onnx full.onnx --no-data --weights {weights} --force")
+        np.testing.assert_array_equal(results("tiny.onnx"), results("full.onnx"))
+    wrong = {tensor.name or "": np.zeros([1, 7], "float32") for tensor in formats.load("tiny.onnx").graph.initializer}
+    np.savez("w.npz", **wrong)
+    done = commands.run("formats", "edit", "new.onnx", "wrong.onnx", "--no-data", "--weights", "w.npz")
+    assert done.exit_code == 1
+    assert "has dims [1, 7] in w.npz, but" in done.output
+
+
+def test_a_graph_knows_the_checksum_of_its_weights(folder: Path) -> None:
+    """With `--checksum`, `verify --data` tells whether a data file that was made later is the right one."""
+    run("convert tiny.onnx bare.onnx --strip-weights --checksum --size-threshold 0")
+    run("convert tiny.onnx other.onnx --external-data bare.onnx.data --size-threshold 0")
+    run("verify bare.onnx --data")
+    data = bytearray(Path("bare.onnx.data").read_bytes())
+    data[0] ^= 1
+    Path("bare.onnx.data").write_bytes(data)
+    assert commands.run("formats", "verify", "bare.onnx", "--data").exit_code == 1

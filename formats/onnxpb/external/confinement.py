@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
 from formats.ir.storage import external_places
-from formats.tensordata.file import AbsentFile, File, is_address
+from formats.tensordata.file import AbsentFile, File, UnusedFile, is_address
 from formats.tensordata.local.directory import Folder, LinkFoundError
 from formats.tensordata.local.osio import SYSTEM, Capabilities, LocalFile
 
@@ -67,7 +67,8 @@ class DataFiles:
     Without `hard_links`, a file with other names is refused: one of them may be outside, and not meant for the author
     of the model. `model_file` is the file that was opened at `model_path`, if any. The archive of a `link` must be the
     one to which the model was linked, and every tensor in it must be one of its entries. With `allow_absent`, a file
-    that is missing or too short is no error: its tensors get ranges of an `AbsentFile`.
+    that is missing or too short is no error: its tensors get ranges of an `AbsentFile`. With `no_data`, no file is
+    opened.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class DataFiles:
         hard_links: bool = True,
         link: ArchiveLink | None = None,
         allow_absent: bool = False,
+        no_data: bool = False,
         capabilities: Capabilities = SYSTEM,
     ) -> None:
         self.model_path = model_path
@@ -89,6 +91,7 @@ class DataFiles:
         self._model_file = model_file
         self._link = link
         self._allow_absent = allow_absent
+        self._no_data = no_data
         self._absent: dict[str, AbsentFile] = {}
         self._payloads: dict[File, frozenset[tuple[int, int]]] = {}  # of the archive of the link
         self._capabilities = capabilities
@@ -125,6 +128,8 @@ class DataFiles:
 
     def _opened(self, location: str) -> File:
         """The file at `location`, checked if it is the archive of the link."""
+        if self._no_data:
+            return UnusedFile(self.directory / location)
         try:
             file = self.open(location)
         except MissingDataError as error:

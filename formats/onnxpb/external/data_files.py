@@ -26,7 +26,7 @@ from formats.onnxpb.external import archive_links
 from formats.onnxpb.external.confinement import check_location
 from formats.onnxpb.external.other_graphs import OtherGraphs, referred
 from formats.onnxpb.options import BROWSER_LIMIT_BYTES
-from formats.tensordata.file import AbsentFile
+from formats.tensordata.file import AbsentFile, UnusedFile
 from formats.tensordata.local.osio import LocalFile
 from formats.tensordata.plan import (
     INTERFACE,
@@ -228,7 +228,8 @@ def browser_losses(files: Iterable[FilePlan]) -> Iterator[Loss]:
 def files_in_place(tensors: Iterable[MovedTensor], destination: Path) -> dict[str, File]:
     """The data files of the model at `destination`, by location, that have all these tensors where these say so.
 
-    Empty if a tensor is elsewhere, if there are none, or if another model, or none, is at `destination`.
+    Empty if a tensor is elsewhere, if there are none, or if another model, or none, is at `destination`. Files that the
+    caller does not want to be used are where their references say.
     """
     files: dict[str, File] = {}
     for _, tensor, source in tensors:
@@ -238,6 +239,8 @@ def files_in_place(tensors: Iterable[MovedTensor], destination: Path) -> dict[st
             return {}
         if files.setdefault(location, source.file) is not source.file:
             return {}
+    if files and all(isinstance(file, UnusedFile) for file in files.values()):
+        return files
     are_there = files and all(_is_at(destination.parent / location, file) for location, file in files.items())
     return files if are_there and {*map(os.path.normpath, files)} <= referred(destination) else {}
 
@@ -250,7 +253,7 @@ def locations_of_source(tensors: Iterable[MovedTensor], destination: Path) -> di
     locations: dict[File, str] = {}
     folder = os.path.realpath(destination.parent)
     for where, tensor, source in tensors:
-        if not (isinstance(source, FileSpan) and isinstance(source.file, LocalFile)):
+        if not (isinstance(source, FileSpan) and isinstance(source.file, (LocalFile, UnusedFile))):
             words = "this weight changes, so it cannot stay in its data file; leave out `same_data`"
             raise ExternalDataError(words, where=where)
         file = source.file
@@ -264,6 +267,11 @@ def locations_of_source(tensors: Iterable[MovedTensor], destination: Path) -> di
     if not locations:
         raise ExternalDataError("no weight of the model is in a data file; leave out `same_data`")
     return {location: file for file, location in locations.items()}
+
+
+def is_unused(source: Source) -> bool:
+    """Whether the bytes are those of a data file that the caller does not want to be used."""
+    return isinstance(source, FileSpan) and isinstance(source.file, UnusedFile)
 
 
 def _is_at(path: Path, file: File) -> bool:

@@ -25,6 +25,7 @@ from formats.onnxpb.external.data_files import (
     MovedTensor,
     browser_losses,
     files_in_place,
+    is_unused,
     locations_of_source,
     transformers_js_settings,
 )
@@ -32,6 +33,7 @@ from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.wire.decoder import decode_and_look
 from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES, encode, referring
 from formats.options import option_rows
+from formats.tensordata.file import UnusedFile
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
@@ -91,7 +93,12 @@ def locate_data(
     if path is not None:
         link = ArchiveLink.of(model)
         files = DataFiles(
-            path, model_file=file, hard_links=options.hard_links, link=link, allow_absent=options.allow_absent
+            path,
+            model_file=file,
+            hard_links=options.hard_links,
+            link=link,
+            allow_absent=options.allow_absent,
+            no_data=options.no_data,
         )
         for where, tensor in walk.external_tensors(model) if has_references else ():
             tensor.external_source = files.find(tensor, where)
@@ -112,17 +119,16 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
     if options.same_data:
-        return _graph_alone(
-            without_link(model), destination, weights, locations_of_source(weights.outside, destination)
-        )
-    in_place = files_in_place(weights.outside, destination)
+        in_place = locations_of_source(weights.outside, destination)
+    else:
+        in_place = files_in_place(weights.outside, destination)
     if in_place and options.external_data is None:
         return _graph_alone(model, destination, weights, in_place)
     model = without_link(model)
     placed = PlacedModel(model, destination, weights.inside)
     data_files = laid_out(weights.outside, options)
     losses = [*weights.losses, *_beyond_limit(data_files, destination)]
-    if in_place:
+    if in_place and not is_unused(weights.outside[0].source):
         losses.append(Loss("data_moved", "", f"all data was written again, which {_layout_in_words(options)}", USE))
     if options.external_data and model.graph is not None:
         losses += _kept(model.graph.initializer, weights)
@@ -131,6 +137,8 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         plan = plan_model(model, destination, OnnxOptions(external_data=True))
         detail = "the weights are in a data file, since onnx and onnxruntime read at most 2 GiB in one file"
         return plan._replace(losses=(*plan.losses, Loss("data_moved", "", detail, USE)))
+    if options.strip_weights:
+        return _without_data_files(plan)
     if options.data_names is None:
         return plan
     settings = transformers_js_settings(destination, len(plan.files) - 1)
@@ -144,12 +152,26 @@ def _graph_alone(model: Model, destination: Path, weights: Weights, files: Mappi
     staying = {tensor.where for tensor in weights.outside}
     losses = [loss for loss in weights.losses if loss.where not in staying]  # others are of data that moves
     plan = plan_files([PlacedModel(model, destination, weights.inside, outside)], ExternalLayout(OnnxOptions()), losses)
-    stays = "stays as it is" if len(files) == 1 else "stay as they are"
-    nbytes = in_units(sum(file.nbytes for file in files.values()))
     names = listed([*files], MAX_NAMES)
-    loss = Loss("data_in_place", "", f"the data in {names} ({nbytes}) {stays}; only the graph was written", USE)
-    used = {destination.parent / location: file for location, file in files.items()}
-    return plan._replace(losses=(*plan.losses, loss), used=used)
+    used = {destination.parent / location: file for location, file in files.items() if not isinstance(file, UnusedFile)}
+    if used:
+        stays = "stays as it is" if len(files) == 1 else "stay as they are"
+        nbytes = in_units(sum(file.nbytes for file in used.values()))
+        detail = f"the data in {names} ({nbytes}) {stays}; only the graph was written"
+    else:
+        detail = f"only the graph was written; it refers to {names}, seen from its folder"
+    return plan._replace(losses=(*plan.losses, Loss("data_in_place", "", detail, USE)), used=used)
+
+
+def _without_data_files(plan: WritePlan) -> WritePlan:
+    """The same plan for the graph alone; checksums are those of the data files that could be written."""
+    companions, graph = plan.files[:-1], plan.files[-1]
+    digests = tuple((write.digest, write.source) for file in companions for write in file.writes if write.digest)
+    names = listed([file.path.name for file in companions], MAX_NAMES) or "nothing"
+    nbytes = in_units(sum(file.nbytes for file in companions))
+    detail = f"the weights were not written: the graph refers to {names} ({nbytes})"
+    loss = Loss("external_data", "", detail, USE)
+    return plan._replace(files=(graph,), digests=digests, losses=(*plan.losses, loss))
 
 
 def _layout_in_words(options: OnnxOptions) -> str:
@@ -202,7 +224,7 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
         if source is None:
             continue
         is_outside = _goes_outside(tensor, source, options)
-        if is_outside and id(tensor) in is_read_at_load:
+        if is_outside and id(tensor) in is_read_at_load and not is_unused(source):
             is_outside = False
             weights.read_at_load.append(where)
         if is_outside and is_safetensors and not safetensors.holds(tensor):
