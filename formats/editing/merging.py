@@ -248,17 +248,19 @@ def _name_apart(first: Model, second: Model, given_names: Mapping[str, str], pre
     own = {name: None for scope in inner.all_inner() for name in sorted(scope.defined)}
     taken = {name for scope in outer.all_inner() for name in scope.defined | scope.used}
     names = dict(given_names)
-    later = {*own}
+    busy = taken | own.keys()
+    numbers: dict[str, int] = {}
     for name in own:
         if name not in given_names:
             new = prefix + name
-            if new in taken or (prefix and new in later):
-                new = fresh(new, taken | later)
+            if new in taken or (prefix and new in own):
+                new = fresh(new, busy, numbers)
             taken.add(new)
+            busy.add(new)
             names[name] = new
     changed = {old: new for old, new in names.items() if old != new}
     for scope in inner.all_inner():
-        Renamer(changed, {}).rename(scope.message)
+        Renamer(changed.get, {}).rename(scope.message)
     _name_nodes_apart(outer, inner, prefix)
     edits = []
     for kind, values in (("input", main_graph(second).input), ("output", main_graph(second).output)):
@@ -273,12 +275,13 @@ def _name_apart(first: Model, second: Model, given_names: Mapping[str, str], pre
 
 def _name_nodes_apart(outer: NameScope, inner: NameScope, prefix: str) -> None:
     taken = {node.name for scope in outer.all_inner() for node in scope.message.node if node.name}
+    numbers: dict[str, int] = {}
     for scope in inner.all_inner():
         for node in scope.message.node:
             if node.name:
                 node.name = prefix + node.name
                 if node.name in taken:
-                    node.name = fresh(node.name, taken)
+                    node.name = fresh(node.name, taken, numbers)
 
 
 def _join_functions(first: Model, second: Model) -> None:

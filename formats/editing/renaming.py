@@ -5,7 +5,8 @@ Spec: ONNX IR, "Names Within a Graph": a name is unique in a graph and its subgr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import scopes_of
@@ -14,10 +15,13 @@ from formats.ir.model import Function, entries
 from formats.words import counted, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from formats.editing.scopes import NameScope
     from formats.ir.model import Graph, Model, Node
+
+
+NewNames: TypeAlias = "dict[int, dict[str, str]]"  # by the `id` of a graph or function, those of what it defines
 
 
 class _Place(NamedTuple):
@@ -40,18 +44,17 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
         return EditResult()
     roots = scopes_of(model)
     places = list(_places(roots))
-    chosen = {old: _defining(old, places) for old in names}
+    chosen = _defining(names, places)
     _check_new(names, chosen)
-    new_names: dict[int, dict[str, str]] = {}  # by the `id` of a graph or function, those of what it defines
+    new_names: NewNames = {}
     for old, places_of_name in chosen.items():
         for place in places_of_name:
             new_names.setdefault(id(place.scope.message), {})[old] = names[old]
-    for old, places_of_name in chosen.items():
-        for place in places_of_name:
-            _check(old, names[old], place, new_names)
+    for root in roots:
+        _check(root, new_names)
     counts = dict.fromkeys(names, 0)
     for root in roots:
-        _apply(root, {}, new_names, counts)
+        apply(root, new_names, counts)
     if model.graph is not None:
         for info in entries(model, "training_info"):
             _rename_bindings(info, new_names, model.graph)
@@ -67,14 +70,17 @@ def _places(roots: list[NameScope]) -> Iterator[_Place]:
         stack.extend(_Place(inner, (*place.outer, place.scope)) for inner in reversed(place.scope.inner))
 
 
-def _defining(name: str, places: list[_Place]) -> list[_Place]:
-    """Where the value is defined that a name means."""
-    if name and name in places[0].scope.defined:
-        return places[:1]
-    defining = [place for place in places if name in place.scope.defined]
-    if not defining:
-        raise EditError(f"no value is called {name!r}{nearest(name, *known_names(places[0].scope, places))}")
-    return defining
+def _defining(names: Mapping[str, str], places: list[_Place]) -> dict[str, list[_Place]]:
+    """Where the values are defined that names mean."""
+    main, *others = places
+    chosen = {name: [main] for name in names if name in main.scope.defined}
+    for place in others:
+        for name in (place.scope.defined & names.keys()) - main.scope.defined:
+            chosen.setdefault(name, []).append(place)
+    for name in names:
+        if name not in chosen:
+            raise EditError(f"no value is called {name!r}{nearest(name, *known_names(main.scope, places))}")
+    return {name: chosen[name] for name in names}
 
 
 def known_names(main: NameScope, places: list[_Place]) -> tuple[list[str], list[str]]:
@@ -89,9 +95,12 @@ def _check_new(names: Mapping[str, str], chosen: Mapping[str, list[_Place]]) -> 
     for old, new in names.items():
         if not new:
             raise EditError(f"the new name of {old} is empty")
+    old_of: dict[str, list[str]] = {}
     for old, new in names.items():
-        for other, same in names.items():
-            if old < other and new == same and any(_meet(a, b) for a in chosen[old] for b in chosen[other]):
+        old_of.setdefault(new, []).append(old)
+    for new, same in old_of.items():
+        for old, other in combinations(sorted(same), 2):
+            if any(_meet(a, b) for a in chosen[old] for b in chosen[other]):
                 raise EditError(f"{old} and {other} would both be called {new}; a name belongs to one value")
 
 
@@ -101,46 +110,88 @@ def _meet(one: _Place, other: _Place) -> bool:
     return id(one.scope) in around[1] or id(other.scope) in around[0]
 
 
-def _check(old: str, new: str, place: _Place, new_names: Mapping[int, Mapping[str, str]]) -> None:
-    """Raises EditError if the new name of a value in a scope is that of another value which it meets or hides."""
+class _Around(NamedTuple):
+    """A scope, the new names of values that it defines, by old names, and the scopes around it."""
 
-    def is_taken(scope: NameScope) -> bool:
-        return new in scope.defined and new not in new_names.get(id(scope.message), {})
+    scope: NameScope
+    new_names: Mapping[str, str]
+    outer: _Around | None = None
 
-    if is_taken(place.scope):
-        raise EditError(f"{old} cannot be called {new}, the name of another value in {place.scope.where}")
-    for scope in place.outer:
-        if is_taken(scope):
-            raise EditError(
-                f"{old} in {place.scope.where} cannot be called {new}: it would hide {new} of {scope.where}"
-            )
-    visible = frozenset().union(*(scope.defined for scope in (*place.outer, place.scope)))
-    for scope in place.scope.all_inner():
-        if scope is not place.scope and is_taken(scope):
-            raise EditError(f"{old} cannot be called {new}: {new} in {scope.where} would hide it")
-        if new in scope.used and new not in visible and new not in scope.defined:
-            raise EditError(f"{old} cannot be called {new}, a name that {scope.where} uses but nothing defines")
+    def new(self, name: str) -> str | None:
+        """The new name of the value that a name means here; `None` if it keeps its name."""
+        around: _Around | None = self
+        while around is not None:
+            if name in around.new_names:
+                return around.new_names[name]
+            around = None if name in around.scope.defined else around.outer
+        return None
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a value that this scope defines has this name, and keeps it."""
+        return name in self.scope.defined and name not in self.new_names
 
 
-def _apply(
-    root: NameScope, outer: Mapping[str, str], new_names: Mapping[int, Mapping[str, str]], counts: dict[str, int]
-) -> None:
-    """Rename in a scope and those in it; `outer` are the new names of values around it."""
-    stack: list[tuple[NameScope, Mapping[str, str]]] = [(root, outer)]
+def _in(root: NameScope, new_names: NewNames) -> Iterator[_Around]:
+    """The scope and all in it, each with those around it."""
+    stack = [_Around(root, new_names.get(id(root.message), {}))]
     while stack:
-        scope, around = stack.pop()
-        own = new_names.get(id(scope.message), {})
-        names = {old: new for old, new in around.items() if old not in scope.defined} | dict(own)
-        if names:
-            Renamer(names, counts).rename(scope.message)
-        stack.extend((inner, names) for inner in scope.inner)
+        around = stack.pop()
+        yield around
+        stack += [_Around(inner, new_names.get(id(inner.message), {}), around) for inner in around.scope.inner]
+
+
+def _check(root: NameScope, new_names: NewNames) -> None:
+    """Raises EditError if the new name of a value in a scope is that of another value which it meets or hides."""
+    old_of = {id(around.scope): {new: old for old, new in around.new_names.items()} for around in _in(root, new_names)}
+    for here in _in(root, new_names):
+        where, own = here.scope.where, old_of[id(here.scope)]
+        for new in filter(here.is_taken, own):
+            raise EditError(f"{own[new]} cannot be called {new}, the name of another value in {where}")
+        outer = here.outer
+        while outer is not None:
+            for new in filter(outer.is_taken, own.keys() & outer.scope.defined):
+                words = f"it would hide {new} of {outer.scope.where}"
+                raise EditError(f"{own[new]} in {where} cannot be called {new}: {words}")
+            of_outer = old_of[id(outer.scope)]
+            for new in filter(here.is_taken, of_outer.keys() & here.scope.defined):
+                raise EditError(f"{of_outer[new]} cannot be called {new}: {new} in {where} would hide it")
+            outer = outer.outer
+        _check_unknown(here, old_of)
+
+
+def _check_unknown(here: _Around, old_of: Mapping[int, Mapping[str, str]]) -> None:
+    """Raises EditError if the new name of a value around is one that the scope uses, but that nothing defines."""
+    unknown = here.scope.used - here.scope.defined
+    around: _Around | None = here
+    while around is not None and unknown:
+        unknown -= around.scope.defined
+        for new in unknown & old_of[id(around.scope)].keys():
+            if not _is_defined(new, around.outer):
+                old = old_of[id(around.scope)][new]
+                words = f"a name that {here.scope.where} uses but nothing defines"
+                raise EditError(f"{old} cannot be called {new}, {words}")
+        around = around.outer
+
+
+def _is_defined(name: str, around: _Around | None) -> bool:
+    while around is not None:
+        if name in around.scope.defined:
+            return True
+        around = around.outer
+    return False
+
+
+def apply(root: NameScope, new_names: NewNames, counts: dict[str, int]) -> None:
+    """Rename in a scope and those in it, and count where."""
+    for around in _in(root, new_names):
+        Renamer(around.new, counts).rename(around.scope.message)
 
 
 class Renamer:
-    """Replaces names in the messages of one scope, and counts where."""
+    """Replaces the names of one scope for which a function knows a new name, and counts where."""
 
-    def __init__(self, names: Mapping[str, str], counts: dict[str, int]) -> None:
-        self._names, self._counts = names, counts
+    def __init__(self, new: Callable[[str], str | None], counts: dict[str, int]) -> None:
+        self._new, self._counts = new, counts
 
     def rename(self, scope: Graph | Function) -> None:
         """Replace the names in a graph or function, but not in subgraphs."""
@@ -169,22 +220,22 @@ class Renamer:
                 self._set(spec, "tensor_name")
 
     def _replace(self, names: list[str]) -> None:
-        if not self._names.keys().isdisjoint(names):
-            for index, name in enumerate(names):
-                if name in self._names:
-                    names[index] = self._new(name)
+        for index, name in enumerate(names):
+            if (new := self._new(name)) is not None:
+                names[index] = new
+                self._count(name)
 
     def _set(self, message: Any, field: str) -> None:
         name = vars(message).get(field) if message is not None else None
-        if name is not None and name in self._names:
-            setattr(message, field, self._new(name))
+        if name is not None and (new := self._new(name)) is not None:
+            setattr(message, field, new)
+            self._count(name)
 
-    def _new(self, name: str) -> str:
+    def _count(self, name: str) -> None:
         self._counts[name] = self._counts.get(name, 0) + 1
-        return self._names[name]
 
 
-def _rename_bindings(info: Any, new_names: Mapping[int, Mapping[str, str]], main: Graph) -> None:
+def _rename_bindings(info: Any, new_names: NewNames, main: Graph) -> None:
     """Rename in the bindings of training: keys are initializers of the model, values are outputs of a graph."""
     of_main = new_names.get(id(main), {})
     of_algorithm = new_names.get(id(info.algorithm), {}) if info.algorithm is not None else {}

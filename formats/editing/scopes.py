@@ -119,12 +119,17 @@ def names_used(node: Node) -> list[str]:
     return [*filter(None, node.input), *sorted(captured(node))]
 
 
-def fresh(name: str, taken: set[str]) -> str:
-    """The name with the first number that makes it a free one, which is then taken."""
-    number = 2
+def fresh(name: str, taken: set[str], numbers: dict[str, int] | None = None) -> str:
+    """The name with the first number that makes it a free one, which is then taken.
+
+    `numbers` are the last ones by name, for callers with many names that may be equal.
+    """
+    number = 2 if numbers is None else numbers.get(name, 1) + 1
     while (new := f"{name}_{number}") in taken:
         number += 1
     taken.add(new)
+    if numbers is not None:
+        numbers[name] = number
     return new
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.renaming import Renamer
+from formats.editing.renaming import apply
 from formats.editing.scopes import all_messages, fresh, main_graph, names_used, scope_of, scopes_of
 from formats.errors import EditError
 from formats.ir import dtypes
@@ -169,16 +169,8 @@ def _rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
         raise EditError(f"{both[0]} is both an input and an output of the graph")
     kept = graph.input, graph.initializer, entries(graph, "quantization_annotation")
     graph.input, graph.initializer, graph.quantization_annotation = [], [], []
-    _rename_visible(scope, names)
+    apply(scope, {id(graph): names}, {})
     graph.input, graph.initializer, graph.quantization_annotation = kept
-
-
-def _rename_visible(scope: NameScope, names: dict[str, str]) -> None:
-    """Give values of a scope other names in it, and in the scopes in it that do not define the name themselves."""
-    for inner in scope.all_inner():
-        Renamer({old: new for old, new in names.items() if inner is scope or old not in inner.defined}, {}).rename(
-            inner.message
-        )
 
 
 def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
@@ -192,33 +184,49 @@ def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
     count = 0
     for root in scopes_of(model):
         for scope in root.all_inner():
-            for node in [node for node in scope.message.node if chosen(node)]:
-                count += _bypass(scope, node)
+            count += _bypass(scope, [node for node in scope.message.node if chosen(node)])
     return count
 
 
-def _bypass(scope: NameScope, node: Node) -> bool:
-    sources, results = [*filter(None, node.input)], [*filter(None, node.output)]
-    if len(sources) != 1 or len(results) != 1:
-        name = node.name or node.output[0]
-        raise EditError(f"{node.op_type} {name} has {len(sources)} inputs and {len(results)} outputs, so it stays")
-    (source,), (result,) = sources, results
+def _bypass(scope: NameScope, nodes: Sequence[Node]) -> int:
+    """Take these nodes of a graph or function out; return the number of those that could go."""
     message = scope.message
-    outputs = {value if isinstance(value, str) else value.name for value in message.output}
-    if result in outputs:
-        maker = next((node for node in message.node if source in node.output), None)
-        if maker is None or source in outputs:
-            return False
-        old, new = source, result  # the output of the graph keeps its name
-    else:
-        old, new = result, source
-    message.node = [other for other in message.node if other is not node]
-    _rename_visible(scope, {old: new})
+    outputs = {value if isinstance(value, str) else value.name or "" for value in message.output}
+    makers = {name for node in message.node for name in node.output}
+    names: dict[str, str] = {}  # of values that get the name of another one, which may do so itself
+    gone: set[int] = set()
+    for node in nodes:
+        sources, results = [*filter(None, node.input)], [*filter(None, node.output)]
+        if len(sources) != 1 or len(results) != 1:
+            name = node.name or node.output[0]
+            raise EditError(f"{node.op_type} {name} has {len(sources)} inputs and {len(results)} outputs, so it stays")
+        source, result = _last(names, sources[0]), _last(names, results[0])
+        if result in outputs and (source in outputs or source not in makers):
+            continue
+        gone.add(id(node))
+        if result in outputs:  # it keeps its name
+            source, result = result, source
+        if source != result:
+            names[result] = source
+    if not gone:
+        return 0
+    message.node = [node for node in message.node if id(node) not in gone]
+    apply(scope, {id(message): {name: _last(names, name) for name in names}}, {})
     values: dict[str | None, Any] = {}
     for value in entries(message, "value_info"):
         values.setdefault(value.name, value)
     message.value_info = [value for name, value in values.items() if name not in outputs]
-    return True
+    return len(gone)
+
+
+def _last(names: dict[str, str], name: str) -> str:
+    """The name at the end of a chain of names; the names on the way then lead there at once."""
+    end = name
+    while end in names:
+        end = names[end]
+    while name != end:
+        names[name], name = end, names[name]
+    return end
 
 
 class Value(NamedTuple):

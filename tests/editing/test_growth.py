@@ -1,0 +1,180 @@
+"""Every edit and verb takes time in proportion to what can be many: nodes, subgraphs, functions, inputs, names."""
+
+from __future__ import annotations
+
+import gc
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import formats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SMALL, LARGE = 300, 2400
+MOST = 3.0  # times the growth of the model; where all is quadratic, it is 8
+
+
+def value(name: str, dims: tuple[str | int, ...] = ("b", 4)) -> onnx.ValueInfoProto:
+    """A float32 value."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims))
+
+
+def weight(name: str) -> onnx.TensorProto:
+    """A weight of four numbers."""
+    return helper.make_tensor(name, TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0])
+
+
+def finished(
+    nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: list[Any], **more: Any
+) -> onnx.ModelProto:
+    """A model of these parts."""
+    domains = [helper.make_opsetid("", 17), *([helper.make_opsetid("own", 1)] if more.get("functions") else [])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights, value_info=more.pop("value_info", None))
+    return helper.make_model(graph, opset_imports=domains, ir_version=8, **more)
+
+
+def chain(count: int) -> onnx.ModelProto:
+    """Nodes in a row, a third of which do nothing, each with a weight and a described value."""
+    nodes = []
+    for index in range(count):
+        source = f"v{index - 1}" if index else "x"
+        if index % 3:
+            nodes.append(helper.make_node("Add", [source, f"w{index}"], [f"v{index}"], name=f"n{index}"))
+        else:
+            nodes.append(helper.make_node("Identity", [source], [f"v{index}"], name="n"))
+    weights = [weight(f"w{index}") for index in range(count) if index % 3]
+    described = [value(f"v{index}") for index in range(count - 1)]
+    return finished(nodes, [value("x")], [value(f"v{count - 1}")], weights, value_info=described)
+
+
+def wide(count: int) -> onnx.ModelProto:
+    """As many inputs and outputs as nodes, and one node that uses all values."""
+    nodes = [helper.make_node("Relu", [f"x{index}"], [f"y{index}"]) for index in range(count)]
+    nodes.append(helper.make_node("Concat", [f"y{index}" for index in range(count)], ["all"], axis=1))
+    outputs = [value(f"y{index}") for index in range(count)]
+    return finished(
+        nodes, [value(f"x{index}") for index in range(count)], [*outputs, value("all", ("b", 4 * count))], []
+    )
+
+
+def fan(count: int) -> onnx.ModelProto:
+    """One value that all nodes use."""
+    nodes = [helper.make_node("Identity", ["x"], ["v"])]
+    nodes += [helper.make_node("Add", ["v", f"w{index}"], [f"y{index}"]) for index in range(count)]
+    nodes.append(helper.make_node("Sum", [f"y{index}" for index in range(count)], ["y"]))
+    return finished(nodes, [value("x")], [value("y")], [weight(f"w{index}") for index in range(count)])
+
+
+def branches(count: int) -> onnx.ModelProto:
+    """Nodes with subgraphs, which use an outer value and have names of their own."""
+    nodes = [helper.make_node("Identity", ["x"], ["v0"])]
+    for index in range(count // 8):
+        bodies = {}
+        for branch in ("then", "else"):
+            name = f"{branch}{index}"
+            made = [
+                helper.make_node("Identity", [f"v{index}"], [f"{name}_a"]),
+                helper.make_node("Add", [f"{name}_a", "w"], [f"{name}_b"]),
+            ]
+            bodies[f"{branch}_branch"] = helper.make_graph(made, name, [], [value(f"{name}_b")])
+        nodes.append(helper.make_node("If", ["c"], [f"v{index + 1}"], **bodies))
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    return finished(nodes, [value("x"), condition], [value(f"v{count // 8}")], [weight("w")])
+
+
+def functions(count: int) -> onnx.ModelProto:
+    """A function for each node."""
+    made = [
+        helper.make_function(
+            "own",
+            f"F{index}",
+            ["x"],
+            ["y"],
+            [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])],
+            [helper.make_opsetid("", 17)],
+        )
+        for index in range(count // 4)
+    ]
+    nodes = [
+        helper.make_node(f"F{index}", [f"v{index}"], [f"v{index + 1}"], domain="own") for index in range(count // 4)
+    ]
+    return finished(nodes, [value("v0")], [value(f"v{count // 4}")], [], functions=made)
+
+
+def dims(count: int) -> onnx.ModelProto:
+    """A name of a dim for each value."""
+    nodes = [helper.make_node("Relu", [f"x{index}"], [f"y{index}"]) for index in range(count // 2)]
+    inputs = [value(f"x{index}", (f"b{index}", 4)) for index in range(count // 2)]
+    return finished(nodes, inputs, [value(f"y{index}", (f"b{index}", 4)) for index in range(count // 2)], [])
+
+
+MODELS = {made.__name__: made for made in (chain, wide, fan, branches, functions, dims)}
+
+
+def all_names(model: Any) -> dict[str, str]:
+    """New names for all values of the main graph."""
+    names = {output for node in model.graph.node for output in node.output}
+    return {name: f"new_{name}" for name in names | {value.name for value in model.graph.input}}
+
+
+EDITS: dict[str, Callable[[Any], object]] = {
+    "rename": lambda model: model.rename(all_names(model)),
+    "bypass": lambda model: model.bypass("Identity"),
+    "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
+    "merge": lambda model: model.merge(model),
+    "merge in a row": lambda model: model.merge(model, {model.graph.output[0].name: model.graph.input[0].name}),
+    "merge with a prefix": lambda model: model.merge(model, prefix="second/"),
+    "dim": lambda model: model.edit(dim={"b": 2} if "b" in str(model.graph.input[0].type) else {"b0": 2}),
+    "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
+    "opset down": lambda model: formats.dumps(model, "onnx", opset=13),
+    "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "sort": lambda model: model.sort(),
+    "values": lambda model: model.values(),
+    "to onnxz": lambda model: formats.dumps(model, "onnxz"),
+    "to rten": lambda model: formats.dumps(model, "rten"),
+    "to ort": lambda model: formats.dumps(model, "ort"),
+    "to json": lambda model: formats.dumps(model, "json"),
+    "for rten": lambda model: formats.dumps(model, "onnx", runtime="rten"),
+    "for onnxruntime": lambda model: formats.dumps(model, "onnx", runtime="onnxruntime==1.16"),
+}
+VERBS: dict[str, Callable[[Path], object]] = {
+    "verify": formats.verify,
+    "inspect": formats.inspect,
+    "diff": lambda path: formats.diff(path, path.with_name("twin.onnx")),
+    "files": formats.files,
+}
+
+
+def seconds(work: Callable[[Any], object], subject: Any) -> float:
+    """The least processor time of three runs."""
+    times = []
+    for _ in range(3):
+        gc.collect()
+        started = time.process_time()
+        work(subject)
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("name", [*EDITS, *VERBS])
+def test_time_grows_with_the_model(name: str, kind: str, tmp_path: Path) -> None:
+    """Eight times the nodes take eight times the processor time, and not the square of it."""
+    taken = []
+    for count in (SMALL, LARGE):
+        path = tmp_path / f"m{count}.onnx"
+        path.write_bytes(MODELS[kind](count).SerializeToString())
+        (tmp_path / "twin.onnx").write_bytes(path.read_bytes())
+        try:
+            taken.append(seconds(EDITS[name], formats.load(path)) if name in EDITS else seconds(VERBS[name], path))
+        except formats.FormatError as error:
+            pytest.skip(str(error)[:200])
+    least = 0.02  # what does not depend on the model
+    assert taken[1] < MOST * LARGE / SMALL * max(taken[0], least)
