@@ -19,7 +19,7 @@ from formats.editing.node_forms import (
     lone_node,
 )
 from formats.editing.older_operators import OLDER
-from formats.editing.scopes import names_used
+from formats.editing.scopes import names_used, subgraphs_of
 from formats.editing.version_steps import Step, step_to
 from formats.errors import FormatError
 from formats.extras import needed
@@ -265,7 +265,17 @@ def _inlined(function: Function, lone: LoneNode, version: int) -> list[Node]:
     values = _defaults("", lone.operator, version) | values
     inner = Graph(node=function.node)
     rename(inner, {name: name if new is None else new for name, new in names.items()}, values)
+    _with_plain_constants(inner)
     return inner.node
+
+
+def _with_plain_constants(graph: Graph) -> None:
+    """Give constants their value as a tensor: onnxruntime 1.8 knows no other attribute, such as `value_ints`."""
+    for index, node in enumerate(graph.node):
+        if (tensor := constant_of_node(node)) is not None:
+            graph.node[index] = constant_node(tensor)
+        for _, inner in subgraphs_of(node):
+            _with_plain_constants(inner)
 
 
 def rename(graph: Graph, names: Mapping[str, str], values: Mapping[str | None, Attribute] | None) -> None:

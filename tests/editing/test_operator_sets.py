@@ -541,3 +541,14 @@ def test_the_layer_normalization_of_onnxruntime_is_that_of_onnx(opset: int) -> N
     mixed = model_of([node], opset, {name: value.astype("float16") for name, value in scales.items()})
     with pytest.raises(UnsupportedError, match=r"does not accept tensor\(float\) with tensor\(float16\) in version 17"):
         with_opset(mixed, 17)
+
+
+def test_constants_of_definitions_are_tensors() -> None:
+    """A list in `value_ints` is a tensor of one element for onnxruntime 1.8, so no definition keeps it."""
+    node = NODE("GroupNormalization", ["x", "s", "s"], ["y"], num_groups=3)
+    new, _ = with_opset(model_of([node], 21, {"s": np.ones(3, "float32")}, 10), 14)
+    proto = formats.to_onnx(new)
+    names = [attribute.name for each in proto.graph.node if each.op_type == "Constant" for attribute in each.attribute]
+    assert set(names) == {"value"}
+    mean, deviation = X.mean(-1, keepdims=True), X.std(-1, keepdims=True)
+    np.testing.assert_allclose(run(new), (X - mean) / deviation + 1, rtol=1e-3)
