@@ -18,7 +18,7 @@ from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS
-from formats.ir.model import Attribute, AttributeType, Node, attribute_named
+from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, attribute_named, type_of_tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
 
@@ -63,10 +63,9 @@ def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int
 
     def constant(shape: list[int], near: str) -> str:
         tensor = from_numpy(np.array(shape, "int64"), fresh(near, taken))
+        graph.initializer.append(tensor)
         if is_old:
-            graph.node.insert(0, constant_node(tensor))
-        else:
-            graph.initializer.append(tensor)
+            graph.input.append(ValueInfo(tensor.name, type_of_tensor(tensor)))
         return tensor.name or ""
 
     while True:  # what a changed node computes has other sizes the next time
