@@ -1,13 +1,15 @@
 """Constants that hold the old size of an axis, in Reshape, Expand and Resize: those that mean it get the new size.
 
 A constant of a Reshape means an axis of its input if as many elements are before both, and both have the old size: a
-Reshape keeps the order of elements. There must be one such place. Models are tried with sizes, by inferring shapes.
+Reshape keeps the order of elements. There must be one such place. If the axis was joined with others, those that are
+ahead of it in their common axis count, too. A Concat needs the new size in all of its inputs, so a constant that has
+one item is repeated. Models are tried with sizes, by inferring shapes.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from formats.ir.model import Dimension, Graph, Model, Tensor
 
@@ -50,24 +52,14 @@ def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int
     if is_old:
         given -= constants.keys()
     follows = after(graph, given)
-    waiting = {
-        node.output[0] for node in graph.node if node.output and _may_hold(node, constants, follows, old) and node.input
-    }
+    waiting = {node.output[0] for node in graph.node if node.output and _may_hold(node, constants, follows, old)}
     if not waiting:
         return {}
     before = _sizes_with(model, constants, dims, old)
     size = new if isinstance(new, int) else TRIED
     edits: dict[str, Edit] = {}
-    taken = set().union(*map(defined_in, all_messages(model)))
+    writer = _Writer(graph, set().union(*map(defined_in, all_messages(model))), is_old)
     replaced: set[str] = set()
-
-    def constant(shape: list[int], near: str) -> str:
-        tensor = from_numpy(np.array(shape, "int64"), fresh(near, taken))
-        graph.initializer.append(tensor)
-        if is_old:
-            graph.input.append(ValueInfo(tensor.name, type_of_tensor(tensor)))
-        return tensor.name or ""
-
     while True:  # what a changed node computes has other sizes the next time
         now = _sizes_with(model, constants, dims, size)
         places = _places(graph, before, now, old, size)
@@ -78,30 +70,45 @@ def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int
             elif node.output and node.output[0] in waiting - edits.keys():
                 name = f"{node.op_type} {node.name or node.output[0]}"
                 if node.op_type == "Concat":
-                    repeated = _repeated(node, before, now, places, old, follows)
-                    for index, (axis, other) in repeated.items():
-                        made = _expanded(node.input[index], before, axis, other, new, constant, taken)
-                        position = next(place for place, each in enumerate(graph.node) if each is node)
-                        graph.node[position:position] = made
-                        node.input[index] = made[-1].output[0]
-                    if repeated:
-                        text = f"a constant in {name} is repeated for each of {new}; it was there once"
-                        edits[node.output[0]] = Edit("dim", text)
-                        changed.update(node.output)
-                    continue
-                index = SHAPE_INPUTS[node.op_type or ""]
-                held = constants[node.input[index]].numpy().tolist()
-                shape = _shape(node, held, before, places, old, new)
-                if shape is None or shape == held:
-                    continue
-                replaced.add(node.input[index])
-                node.input[index] = constant(shape, node.input[index])
-                edits[node.output[0]] = Edit("dim", f"the shape in {name} is {shape}; it was {held}")
+                    if not (axes := _short(node, before, places, old, follows)):
+                        continue
+                    _repeat(node, axes, before, new, writer)
+                    text = f"a constant in {name} is repeated for each of {new}; it was there once"
+                else:
+                    index = SHAPE_INPUTS[node.op_type or ""]
+                    held = constants[node.input[index]].numpy().ravel().tolist()
+                    shape = _shape(node, held, before, places, old, new)
+                    if shape is None or shape == held:
+                        continue
+                    replaced.add(node.input[index])
+                    node.input[index] = writer.constant(shape, node.input[index])
+                    text = f"the shape in {name} is {shape}; it was {held}"
+                edits[node.output[0]] = Edit("dim", text)
                 changed.update(node.output)
         if not changed:
             break
     _drop(graph, replaced)
     return edits
+
+
+class _Writer(NamedTuple):
+    """Adds constants to a graph."""
+
+    graph: Graph
+    taken: set[str]  # names
+    is_old: bool  # each initializer is an input, too
+
+    def constant(self, numbers: list[int], near: str) -> str:
+        """The name of a new constant, which is near another one."""
+        tensor = from_numpy(np.array(numbers, "int64"), self.name(near))
+        self.graph.initializer.append(tensor)
+        if self.is_old:
+            self.graph.input.append(ValueInfo(tensor.name, type_of_tensor(tensor)))
+        return tensor.name or ""
+
+    def name(self, near: str) -> str:
+        """A name that is not taken."""
+        return fresh(near, self.taken)
 
 
 def _may_hold(node: Node, constants: Mapping[str, Tensor], follows: set[str], old: int) -> bool:
@@ -261,60 +268,60 @@ def _place(sizes: Sizes, result: Sizes, axis: int, parts: int, old: int) -> int 
 
 def _joined_place(held: list[int], ahead: int | None, old: int) -> int | None:
     """The axis of a Reshape's result that has this axis of its input together with others, if all else stands apart."""
-    if ahead is None or min(held) < 1 or old in held or len(held) < 2:
+    if not ahead or not old or len(held) < 2 or min(held) < 1 or old in held:
         return None
     ends = [prod(held[: place + 1]) for place in range(len(held))]
     places = [place for place, end in enumerate(ends) if ahead % (end // held[place]) == 0 and end % (ahead * old) == 0]
     return places[0] if len(places) == 1 else None
 
 
-def _repeated(
+def _short(
     node: Node,
     before: Mapping[str, Sizes],
-    now: Mapping[str, Sizes],
     places: Mapping[str, tuple[int, int]],
     old: int,
     follows: Collection[str],
 ) -> dict[int, tuple[int, str]]:
-    """The constants that a Concat joins with what has a new size along another axis: its axis, and the other value."""
+    """The inputs of a Concat that are constants and need the new size, which is not that along which it joins.
+
+    Each with the axis, and the name of an input that has the new size.
+    """
     along = attribute_named(node, "axis")
-    result: dict[int, tuple[int, str]] = {}
     other = next((name for name in node.input if name in places and before[name][places[name][0]] == old), "")
     if not other or along is None or along.i is None:
-        return result
+        return {}
     axis, rank = places[other][0], len(before[other])
     if axis == along.i % rank:
-        return result
-    for index, name in enumerate(node.input):
-        sizes = before.get(name)
-        if name not in follows and sizes is not None and len(sizes) == rank and now.get(name) == sizes:
-            result[index] = axis, other
-    return result
+        return {}
+    return {
+        index: (axis, other)
+        for index, name in enumerate(node.input)
+        if name not in follows and (sizes := before.get(name)) is not None and len(sizes) == rank and sizes[axis] == 1
+    }
 
 
-def _expanded(
-    name: str,
-    before: Mapping[str, Sizes],
-    axis: int,
-    other: str,
-    new: int | str,
-    constant: Callable[[list[int], str], str],
-    taken: set[str],
-) -> list[Node]:
-    """Nodes that repeat a value along an axis, as often as another value has it."""
-    rank = len(before[other])
-    nodes: list[Node] = []
-    if isinstance(new, int):
-        shape = constant([new if each == axis else 1 for each in range(rank)], f"{name}_shape")
-    else:
-        sizes, size, shape = (fresh(f"{name}_{word}", taken) for word in ("sizes", "size", "shape"))
-        along = [Attribute("axis", i=0, type=AttributeType.INT)]
-        ones = [constant([1] * count, f"{name}_ones") if count else "" for count in (axis, rank - axis - 1)]
-        nodes.append(Node([other], [sizes], None, "Shape"))
-        nodes.append(Node([sizes, constant([axis], f"{name}_axis")], [size], None, "Gather", attribute=along))
-        parts = [part for part in (ones[0], size, ones[1]) if part]
-        nodes.append(Node(parts, [shape], None, "Concat", attribute=along))
-    return [*nodes, Node([name, shape], [fresh(name, taken)], None, "Expand")]
+def _repeat(
+    node: Node, axes: Mapping[int, tuple[int, str]], before: Mapping[str, Sizes], new: int | str, writer: _Writer
+) -> None:
+    """Repeat inputs of a node, each along an axis, as often as another input has it."""
+    for index, (axis, other) in axes.items():
+        name, rank = node.input[index], len(before[other])
+        made: list[Node] = []
+        if isinstance(new, int):
+            shape = writer.constant([new if each == axis else 1 for each in range(rank)], f"{name}_shape")
+        else:
+            sizes, size, shape = (writer.name(f"{name}_{word}") for word in ("sizes", "size", "shape"))
+            first = [Attribute("axis", i=0, type=AttributeType.INT)]
+            ones = [writer.constant([1] * count, f"{name}_ones") if count else "" for count in (axis, rank - axis - 1)]
+            made += [
+                Node([other], [sizes], None, "Shape"),
+                Node([sizes, writer.constant([axis], f"{name}_axis")], [size], None, "Gather", attribute=first),
+                Node([*filter(None, (ones[0], size, ones[1]))], [shape], None, "Concat", attribute=first),
+            ]
+        node.input[index] = writer.name(name)
+        made.append(Node([name, shape], [node.input[index]], None, "Expand"))
+        place = next(place for place, each in enumerate(writer.graph.node) if each is node)
+        writer.graph.node[place:place] = made
 
 
 def _reshaped(
