@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.editing.folding import constants_of
 from formats.editing.inference import after, infer_again, names_in_dim, replaced
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, main_graph, shape_of
-from formats.editing.shape_constants import SHAPE_INPUTS, constants_of, set_constants_in
+from formats.editing.shape_constants import SHAPE_INPUTS, set_constants_in
 from formats.errors import EditError, MissingPackageError
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
 from formats.words import counted, listed, nearest

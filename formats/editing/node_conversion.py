@@ -19,8 +19,8 @@ from formats.editing.node_forms import (
     lone_node,
 )
 from formats.editing.older_operators import OLDER
-from formats.editing.scopes import names_used
-from formats.editing.version_steps import step_to
+from formats.editing.scopes import names_used, subgraphs_of
+from formats.editing.version_steps import Step, step_to
 from formats.errors import FormatError
 from formats.extras import needed
 from formats.ir import ONNX
@@ -32,6 +32,7 @@ from formats.onnxpb.operator_sets import form_of, is_function, signature_of, sig
 from formats.onnxpb.value_types import operator_type_text, tensor_text, type_of, types_made
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded
+from formats.onnxruntime import BEFORE_ONNX
 from formats.onnxruntime.operators import operator as operator_of
 from formats.tensordata.plan import RARE
 from formats.tensordata.sources.source import Literal
@@ -105,10 +106,11 @@ def _versions(node: Node) -> Iterable[int]:
 def _next_step(node: Node, version: int, wanted: int) -> int | None:
     """The version whose row the next step takes, or `None` if the operator has the same form in both."""
     own = since(node.op_type or "", version, node.domain or "")
-    if own is None:
+    newer = min((first for first in _versions(node) if version < first <= wanted), default=None)
+    if own is None and (newer is None or node.op_type not in BEFORE_ONNX):
         raise NoFormError(f"version {version} of {node.domain or ONNX} has no operator {node.op_type or '':.80}")
-    if wanted > version:
-        return min((first for first in _versions(node) if version < first <= wanted), default=None)
+    if own is None or wanted > version:
+        return newer
     return own if own > wanted else None
 
 
@@ -116,9 +118,11 @@ def _in_step(lone: LoneNode, version: int, step: int, *, up: bool) -> tuple[Node
     """What a node becomes in one step, and the version in which that is written. Raises: NoFormError."""
     domain, operator = lone.node.domain or "", lone.operator
     row = step_to(domain, operator, step)
-    if row is None:
-        if min(_versions(lone.node)) == step:
+    if row is None and min(_versions(lone.node)) == step:
+        if not up:
             raise NoFormError("no older operator set has it")
+        row = Step()  # it is one of `BEFORE_ONNX`
+    if row is None:
         raise NoFormError(f"it is not known here what changed in version {step} of {operator}")
     form, after = NodeForm(lone), step if up else step - 1
     try:
@@ -261,7 +265,17 @@ def _inlined(function: Function, lone: LoneNode, version: int) -> list[Node]:
     values = _defaults("", lone.operator, version) | values
     inner = Graph(node=function.node)
     rename(inner, {name: name if new is None else new for name, new in names.items()}, values)
+    _with_plain_constants(inner)
     return inner.node
+
+
+def _with_plain_constants(graph: Graph) -> None:
+    """Give constants their value as a tensor: onnxruntime 1.8 knows no other attribute, such as `value_ints`."""
+    for index, node in enumerate(graph.node):
+        if (tensor := constant_of_node(node)) is not None:
+            graph.node[index] = constant_node(tensor)
+        for _, inner in subgraphs_of(node):
+            _with_plain_constants(inner)
 
 
 def rename(graph: Graph, names: Mapping[str, str], values: Mapping[str | None, Attribute] | None) -> None:

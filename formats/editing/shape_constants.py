@@ -1,41 +1,43 @@
 """Constants that hold the old size of an axis, in Reshape, Expand and Resize: those that mean it get the new size.
 
 A constant of a Reshape means an axis of its input if as many elements are before both, and both have the old size: a
-Reshape keeps the order of elements. There must be one such place. Models are tried with sizes, by inferring shapes.
+Reshape keeps the order of elements. There must be one such place. If the axis was joined with others, those that are
+ahead of it in their common axis count, too. A Concat needs the new size in all of its inputs, so a constant that has
+one item is repeated. Models are tried with sizes, by inferring shapes.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formats.editing.inference import without_stated
-from formats.editing.node_forms import constant_of_node
+from formats.editing.folding import FOLDED, constants_of
+from formats.editing.inference import after, without_stated
+from formats.editing.node_forms import constant_node
 from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError
-from formats.ir.model import attribute_named
+from formats.ir import FIRST_WITH_CONSTANTS
+from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, attribute_named, type_of_tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from formats.ir.model import Dimension, Model, Node, Tensor
+    from formats.ir.model import Dimension, Graph, Model, Tensor
 
     Sizes = list[int | None]
 
 SHAPE_INPUTS = {"Reshape": 1, "Expand": 1, "Resize": 3}  # the input that is a shape
+# Operators that keep the order of elements in each axis.
+KEEPING = (
+    "Add Cast Clip DequantizeLinear Div Erf Exp Gelu Gemm Identity LayerNormalization MatMul Mul Neg Pow "
+    "QuantizeLinear Reciprocal Relu Sigmoid Softmax Sqrt Sub Tanh Transpose Where"
+)
 TRIED = 7919  # a size that stands for a name: no other dim has it by chance
-
-
-def constants_of(model: Model) -> dict[str, Tensor]:
-    """The initializers and constants of the main graph, by name."""
-    graph = main_graph(model)
-    constants = [*graph.initializer, *filter(None, map(constant_of_node, graph.node))]
-    return {tensor.name or "": tensor for tensor in constants}
 
 
 def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int | str) -> dict[str, Edit]:
@@ -45,60 +47,109 @@ def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int
     """
     graph = main_graph(model)
     constants = constants_of(model)
-    given = {value.name for value in graph.input}
-    shaping = {
-        node.output[0]
-        for node in graph.node
-        if node.op_type in SHAPE_INPUTS
-        and not node.domain
-        and node.output
-        and len(node.input) > (index := SHAPE_INPUTS[node.op_type])
-        and node.input[index] in constants
-        and node.input[index] not in given
-        and old in constants[node.input[index]].numpy().ravel().tolist()
-    }
-    if not shaping or (model.ir_version or 0) < 4:  # before IR version 4 an initializer is an input, too
+    given = {value.name or "" for value in graph.input}
+    is_old = (model.ir_version or 0) < FIRST_WITH_CONSTANTS  # an initializer is an input, too
+    if is_old:
+        given -= constants.keys()
+    follows = after(graph, given)
+    waiting = {node.output[0] for node in graph.node if node.output and _may_hold(node, constants, follows, old)}
+    if not waiting:
         return {}
-    before = _sizes_with(model, dims, old)
+    before = _sizes_with(model, constants, dims, old)
+    size = new if isinstance(new, int) else TRIED
     edits: dict[str, Edit] = {}
-    taken = set().union(*map(defined_in, all_messages(model)))
+    writer = _Writer(graph, set().union(*map(defined_in, all_messages(model))), is_old)
     replaced: set[str] = set()
     while True:  # what a changed node computes has other sizes the next time
-        now = _sizes_with(model, dims, new if isinstance(new, int) else TRIED)
+        now = _sizes_with(model, constants, dims, size)
+        places = _places(graph, before, now, old, size)
         changed: set[str] = set()
-        for node in graph.node:
+        for node in [*graph.node]:
             if not changed.isdisjoint(names_used(node)):
                 changed.update(node.output)
-            elif node.output and node.output[0] in shaping - edits.keys():
-                index = SHAPE_INPUTS[node.op_type or ""]
-                constant = constants[node.input[index]].numpy().tolist()
-                shape = _shape(node, constant, before, now, old, new)
-                if shape is None or shape == constant:
-                    continue
-                replaced.add(node.input[index])
-                tensor = from_numpy(np.array(shape, "int64"), fresh(node.input[index], taken))
-                graph.initializer.append(tensor)
-                node.input[index] = tensor.name or ""
+            elif node.output and node.output[0] in waiting - edits.keys():
                 name = f"{node.op_type} {node.name or node.output[0]}"
-                edits[node.output[0]] = Edit("dim", f"the shape in {name} is {shape}; it was {constant}")
+                if node.op_type == "Concat":
+                    if not (axes := _short(node, before, places, old, follows)):
+                        continue
+                    _repeat(node, axes, before, new, writer)
+                    text = f"a constant in {name} is repeated for each of {new}; it was there once"
+                else:
+                    index = SHAPE_INPUTS[node.op_type or ""]
+                    held = constants[node.input[index]].numpy().ravel().tolist()
+                    shape = _shape(node, held, before, places, old, new)
+                    if shape is None or shape == held:
+                        continue
+                    replaced.add(node.input[index])
+                    node.input[index] = writer.constant(shape, node.input[index])
+                    text = f"the shape in {name} is {shape}; it was {held}"
+                edits[node.output[0]] = Edit("dim", text)
                 changed.update(node.output)
         if not changed:
             break
-    used = {name for node in graph.node for name in names_used(node)} | {value.name or "" for value in graph.output}
-    gone = replaced - used
-    graph.initializer = [tensor for tensor in graph.initializer if tensor.name not in gone]
-    graph.node = [node for node in graph.node if gone.isdisjoint(node.output)]
-    graph.value_info = [value for value in graph.value_info if value.name not in gone]
+    _drop(graph, replaced)
     return edits
 
 
-def _sizes_with(model: Model, dims: Sequence[Dimension], size: int) -> dict[str, Sizes]:
+class _Writer(NamedTuple):
+    """Adds constants to a graph."""
+
+    graph: Graph
+    taken: set[str]  # names
+    is_old: bool  # each initializer is an input, too
+
+    def constant(self, numbers: list[int], near: str) -> str:
+        """The name of a new constant, which is near another one."""
+        tensor = from_numpy(np.array(numbers, "int64"), self.name(near))
+        self.graph.initializer.append(tensor)
+        if self.is_old:
+            self.graph.input.append(ValueInfo(tensor.name, type_of_tensor(tensor)))
+        return tensor.name or ""
+
+    def name(self, near: str) -> str:
+        """A name that is not taken."""
+        return fresh(near, self.taken)
+
+
+def _may_hold(node: Node, constants: Mapping[str, Tensor], follows: set[str], old: int) -> bool:
+    """Whether a node may have the old size in a constant: in its shape, or as one of several parts."""
+    if node.domain:
+        return False
+    if node.op_type == "Concat":
+        return old == 1 and not follows.isdisjoint(node.input) and not follows.issuperset(node.input)
+    index = SHAPE_INPUTS.get(node.op_type or "", len(node.input))
+    if index >= len(node.input) or node.input[index] in follows or not node.input[index]:
+        return False
+    tensor = constants.get(node.input[index])
+    return tensor is not None and (node.op_type == "Reshape" or old in tensor.numpy().ravel().tolist())
+
+
+def _drop(graph: Graph, replaced: Collection[str]) -> None:
+    """Drop what was replaced, if nothing uses it any more, and what only it used."""
+    gone = set(replaced)
+    while gone:
+        used = {name for node in graph.node for name in names_used(node)} | {value.name or "" for value in graph.output}
+        gone -= used
+        inner = {
+            name for node in graph.node if node.output and gone.issuperset(node.output) for name in names_used(node)
+        }
+        initializers = {tensor.name for tensor in graph.initializer if tensor.name in gone}
+        graph.input = [value for value in graph.input if value.name not in initializers]
+        graph.initializer = [tensor for tensor in graph.initializer if tensor.name not in gone]
+        graph.node = [node for node in graph.node if not node.output or not gone.issuperset(node.output)]
+        graph.value_info = [value for value in graph.value_info if value.name not in gone]
+        gone = inner
+
+
+def _sizes_with(
+    model: Model, constants: Mapping[str, Tensor], dims: Sequence[Dimension], size: int
+) -> dict[str, Sizes]:
     """The sizes of the values of the main graph if some dims have this size; those of no node's are not among them."""
     kept = [(dim.dim_value, dim.dim_param) for dim in dims]
     for dim in dims:
         dim.dim_value, dim.dim_param = size, None
     try:
-        with_types = inferred(without_stated(model))
+        with_types = inferred(_with_constants(model, constants))
     except UnsupportedError:  # it needs too much
         with_types = None
     finally:
@@ -108,29 +159,89 @@ def _sizes_with(model: Model, dims: Sequence[Dimension], size: int) -> dict[str,
         return {}
     graph = main_graph(with_types)
     values = (*graph.value_info, *graph.input, *graph.output)
-    return {value.name or "": [d.dim_value for d in shape.dim] for value in values if (shape := shape_of(value))}
+    sizes: dict[str, Sizes] = {tensor.name or "": [*tensor.dims] for tensor in graph.initializer}
+    return sizes | {
+        value.name or "": [d.dim_value for d in shape.dim] for value in values if (shape := shape_of(value))
+    }
+
+
+def _with_constants(model: Model, constants: Mapping[str, Tensor]) -> Model:
+    """The model without what it states of inner shapes, and with constants in place of the nodes that compute them."""
+    new = without_stated(model)
+    graph = main_graph(new)
+    graph.node = [
+        constant_node(constants[node.output[0]])
+        if node.op_type in FOLDED and node.output and node.output[0] in constants
+        else node
+        for node in graph.node
+    ]
+    return new
+
+
+def _places(
+    graph: Graph, before: Mapping[str, Sizes], now: Mapping[str, Sizes], old: int, new: int
+) -> dict[str, tuple[int, int]]:
+    """Where values have what got a new size, by name: the axis, and how many parts of this axis are ahead of it.
+
+    An axis of 4 x 2 has 4 parts ahead of the 2. The order of parts is known where an axis has nothing else, after a
+    Reshape, which keeps the order of elements, and after operators that keep it in each axis.
+    """
+    places: dict[str, tuple[int, int]] = {}
+    outputs = ((name, node) for node in graph.node for name in node.output)
+    for name, node in (*((value.name or "", None) for value in graph.input), *outputs):
+        sizes, sizes_now = before.get(name), now.get(name)
+        if sizes is None or sizes_now is None or len(sizes) != len(sizes_now):
+            continue
+        axes = [axis for axis, size in enumerate(sizes) if size != sizes_now[axis]]
+        if len(axes) != 1:
+            continue
+        [axis] = axes
+        size, size_now = sizes[axis], sizes_now[axis]
+        if (size, size_now) == (old, new):
+            places[name] = axis, 1
+        elif not size or not size_now or size * new != size_now * old or node is None or node.domain:
+            continue
+        elif node.op_type == "Reshape" and node.input[0] in places:
+            ahead, first = _ahead(before[node.input[0]], *places[node.input[0]]), _ahead(sizes, axis, 1)
+            if ahead and first and ahead % first == 0:
+                places[name] = axis, ahead // first
+        elif node.op_type in KEEPING.split():
+            parts = {places[each][1] for each in node.input if each in places}
+            if len(parts) == 1:
+                places[name] = axis, parts.pop()
+    return places
+
+
+def _ahead(sizes: Sizes, axis: int, parts: int) -> int | None:
+    """How many elements or blocks of elements are ahead of a part of an axis."""
+    return None if None in sizes[:axis] else prod(sizes[:axis]) * parts  # type: ignore[arg-type]
 
 
 def _shape(
-    node: Node, constant: list[int], before: dict[str, Sizes], now: dict[str, Sizes], old: int, new: int | str
+    node: Node,
+    held: list[int],
+    before: Mapping[str, Sizes],
+    places: Mapping[str, tuple[int, int]],
+    old: int,
+    new: int | str,
 ) -> list[int] | None:
-    """The constant with the new size where it is shown to mean the changed axis; `None` if it is not shown."""
+    """The shape with the new size where it is shown to mean the changed axis; `None` if it is not shown."""
     name, result = node.input[0], before.get(node.output[0])
-    sizes, sizes_now = before.get(name), now.get(name)
-    if result is None or sizes is None or sizes_now is None or len(sizes) != len(sizes_now):
+    if result is None or name not in places:
         return None
-    axes = [axis for axis, size in enumerate(sizes) if size != sizes_now[axis]]
-    if len(axes) != 1 or (sizes[axes[0]], sizes_now[axes[0]]) != (old, new if isinstance(new, int) else TRIED):
-        return None
-    axis = axes[0]
-    shape = [*constant]
+    sizes, (axis, parts) = before[name], places[name]
+    shape = [*held]
     if node.op_type == "Reshape":
-        place = _place(sizes, result, axis, old)
-        if place is None or constant[place] != old:
+        place = _place(sizes, result, axis, parts, old)
+        if place is None:
+            place = _joined_place(held, _ahead(sizes, axis, parts), old)
+        if place is None or held[place] < old:
             return None
-        return _reshaped(node, shape, result, axis, place, new)
-    place = axis if node.op_type == "Resize" else axis - len(sizes) + len(constant)
-    if place not in range(len(constant)) or constant[place] != old or attribute_named(node, "axes") is not None:
+        return _reshaped(node, shape, sizes, result, axis, place, old, new)
+    place = axis if node.op_type == "Resize" else axis - len(sizes) + len(held)
+    if sizes[axis] != old or place not in range(len(held)) or held[place] != old:
+        return None
+    if attribute_named(node, "axes") is not None:
         return None
     if node.op_type == "Expand":
         shape[place] = 1  # the size of the input
@@ -139,27 +250,88 @@ def _shape(
     return shape
 
 
-def _place(sizes: Sizes, result: Sizes, axis: int, old: int) -> int | None:
-    """The axis of a Reshape's result that is this one of its input."""
+def _place(sizes: Sizes, result: Sizes, axis: int, parts: int, old: int) -> int | None:
+    """The axis of a Reshape's result that is this one of its input, or this part of it."""
     if sizes == result:
         return axis
-    if None in sizes[:axis]:
+    ahead = _ahead(sizes, axis, parts)
+    if ahead is None:
         return None
     places = []
     for place, size in enumerate(result):
-        if size == old and prod(result[:place]) == prod(sizes[:axis]):  # type: ignore[arg-type]  # see the next line
+        if size == old and _ahead(result, place, 1) == ahead:
             places.append(place)
         if size is None:
             break
     return places[0] if len(places) == 1 else None
 
 
-def _reshaped(node: Node, shape: list[int], result: Sizes, axis: int, place: int, new: int | str) -> list[int] | None:
+def _joined_place(held: list[int], ahead: int | None, old: int) -> int | None:
+    """The axis of a Reshape's result that has this axis of its input together with others, if all else stands apart."""
+    if not ahead or not old or len(held) < 2 or min(held) < 1 or old in held:
+        return None
+    ends = [prod(held[: place + 1]) for place in range(len(held))]
+    places = [place for place, end in enumerate(ends) if ahead % (end // held[place]) == 0 and end % (ahead * old) == 0]
+    return places[0] if len(places) == 1 else None
+
+
+def _short(
+    node: Node,
+    before: Mapping[str, Sizes],
+    places: Mapping[str, tuple[int, int]],
+    old: int,
+    follows: Collection[str],
+) -> dict[int, tuple[int, str]]:
+    """The inputs of a Concat that are constants and need the new size, which is not that along which it joins.
+
+    Each with the axis, and the name of an input that has the new size.
+    """
+    along = attribute_named(node, "axis")
+    other = next((name for name in node.input if name in places and before[name][places[name][0]] == old), "")
+    if not other or along is None or along.i is None:
+        return {}
+    axis, rank = places[other][0], len(before[other])
+    if axis == along.i % rank:
+        return {}
+    return {
+        index: (axis, other)
+        for index, name in enumerate(node.input)
+        if name not in follows and (sizes := before.get(name)) is not None and len(sizes) == rank and sizes[axis] == 1
+    }
+
+
+def _repeat(
+    node: Node, axes: Mapping[int, tuple[int, str]], before: Mapping[str, Sizes], new: int | str, writer: _Writer
+) -> None:
+    """Repeat inputs of a node, each along an axis, as often as another input has it."""
+    for index, (axis, other) in axes.items():
+        name, rank = node.input[index], len(before[other])
+        made: list[Node] = []
+        if isinstance(new, int):
+            shape = writer.constant([new if each == axis else 1 for each in range(rank)], f"{name}_shape")
+        else:
+            sizes, size, shape = (writer.name(f"{name}_{word}") for word in ("sizes", "size", "shape"))
+            first = [Attribute("axis", i=0, type=AttributeType.INT)]
+            ones = [writer.constant([1] * count, f"{name}_ones") if count else "" for count in (axis, rank - axis - 1)]
+            made += [
+                Node([other], [sizes], None, "Shape"),
+                Node([sizes, writer.constant([axis], f"{name}_axis")], [size], None, "Gather", attribute=first),
+                Node([*filter(None, (ones[0], size, ones[1]))], [shape], None, "Concat", attribute=first),
+            ]
+        node.input[index] = writer.name(name)
+        made.append(Node([name, shape], [node.input[index]], None, "Expand"))
+        place = next(place for place, each in enumerate(writer.graph.node) if each is node)
+        writer.graph.node[place:place] = made
+
+
+def _reshaped(
+    node: Node, shape: list[int], sizes: Sizes, result: Sizes, axis: int, place: int, old: int, new: int | str
+) -> list[int] | None:
     """The constant of a Reshape with the new size, or what stands for any size: 0 for that of the input, or -1."""
     allow_zero = (attribute := attribute_named(node, "allowzero")) is not None and attribute.i
     if isinstance(new, int):
-        shape[place] = new
-    elif place == axis and not allow_zero:
+        shape[place] = shape[place] // old * new
+    elif place == axis and sizes[axis] == shape[place] == old and not allow_zero:
         shape[place] = 0
     else:
         size = result[shape.index(-1)] if -1 in shape else 0

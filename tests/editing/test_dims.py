@@ -127,7 +127,10 @@ def computed(proto: onnx.ModelProto, x: np.ndarray[Any, Any]) -> np.ndarray[Any,
         ((1, 3, 4), (1, 12), 3, [3, 12]),
         ((1, 3, 4), (1, -1), "n", [0, -1]),
         ((1, 3, 4), (1, 3, 4), 3, [3, 3, 4]),
+        ((2, 3, 4), (6, 4), 4, [12, 4]),
+        ((1, 3, 4), (3, 4), 4, [12, 4]),
         ((1, 3, 4), (12, 1), 3, None),
+        ((1, 1, 1), (), 3, None),
         ((1, 1, 4), (1, 1, 2, 2), 3, None),
         ((1, 3, 4), (-1, 12), 3, None),
     ],
@@ -148,6 +151,97 @@ def test_constants_that_mean_the_axis(dims: Any, shape: Any, size: Any, expected
     x = np.random.default_rng(0).random((12, *dims[1:]), "float32")[: size if isinstance(size, int) else 6]
     rows = [computed(proto, x[start : start + dims[0]]) for start in range(0, len(x), dims[0])]
     np.testing.assert_array_equal(computed(found, x), np.concatenate(rows))
+
+
+def graph_of(
+    nodes: list[Any], dims: list[int], to: list[int], arrays: dict[str, Any], ir_version: int = 8
+) -> onnx.ModelProto:
+    """Return a model of these nodes from `x:0` to `y`."""
+    x, y = helper.make_tensor_value_info("x:0", FLOAT, dims), helper.make_tensor_value_info("y", FLOAT, to)
+    weights = [numpy_helper.from_array(np.array(array), name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    if ir_version < 4:
+        graph.input.extend(helper.make_tensor_value_info(each.name, each.data_type, each.dims) for each in weights)
+    sets = [helper.make_opsetid("", 17 if ir_version > 3 else 8)]
+    return helper.make_model(graph, opset_imports=sets, ir_version=ir_version)
+
+
+def check_rows(proto: onnx.ModelProto, size: Any, edits: list[str]) -> onnx.ModelProto:
+    """Check what was done, and that a model of one row computes six rows as before."""
+    found, done = set_dims(proto, {"x:0:0": size})
+    assert [edit.detail for edit in done.edits if edit.detail.startswith(("a constant in", "the shape in"))] == edits
+    dims = [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(0).random((6, *dims[1:]), "float32")
+    rows = [computed(proto, x[row : row + 1]) for row in range(6)]
+    np.testing.assert_allclose(computed(found, x), np.concatenate(rows), rtol=1e-6)
+    return found
+
+
+NODE = helper.make_node
+
+
+@pytest.mark.parametrize("size", [6, "n"])
+def test_an_axis_that_was_joined_with_another(size: Any) -> None:
+    """A Reshape that parts the axis from another gets the new size, if what is between keeps the order of both."""
+    arrays = {"heads": [1, 4, 2, 3], "joined": [-1, 4, 3], "apart": [1, 2, 3, 4]}
+    nodes = [
+        NODE("Reshape", ["x:0", "heads"], ["a"], name="heads"),
+        NODE("Transpose", ["a"], ["b"], perm=[0, 2, 1, 3]),
+        NODE("Reshape", ["b", "joined"], ["c"]),
+        NODE("Softmax", ["c"], ["d"]),
+        NODE("Transpose", ["d"], ["e"], perm=[0, 2, 1]),
+        NODE("Reshape", ["e", "apart"], ["y"], name="apart"),
+    ]
+    first = 0 if size == "n" else 6
+    split = [-1 if size == "n" else 6, 2, 3, 4]
+    edits = [
+        f"the shape in Reshape heads is {[first, 4, 2, 3]}; it was [1, 4, 2, 3]",
+        f"the shape in Reshape apart is {split}; it was [1, 2, 3, 4]",
+    ]
+    check_rows(graph_of(nodes, [1, 4, 6], [1, 2, 3, 4], arrays), size, edits)
+    nodes[3:5] = [NODE("Concat", ["c", "c"], ["e"], axis=0)]
+    with pytest.raises(formats.EditError, match=r"does not fit these dims: .*apart"):
+        set_dims(graph_of(nodes, [1, 4, 6], [1, 4, 3, 4], {**arrays, "apart": [1, 4, 3, 4]}), {"x:0:0": 6})
+
+
+@pytest.mark.parametrize("size", [6, "n"])
+def test_a_constant_that_a_concat_needs_for_each_item(size: Any) -> None:
+    """A Concat gets a constant as often as the axis needs, and a shape that nodes compute of constants is one."""
+    arrays: dict[str, Any] = {
+        "token": np.ones((1, 1, 6), "float32"),
+        "wanted": [1, -1, -1],
+        "rank": [3],
+        "minus": -1,
+        "flat": [1],
+        "rest": [30],
+    }
+    one = numpy_helper.from_array(np.array([1], "int64"))
+    nodes = [
+        NODE("ConstantOfShape", ["rank"], ["ones"], value=one),
+        NODE("Mul", ["ones", "minus"], ["unset"]),
+        NODE("Equal", ["wanted", "unset"], ["is_unset"]),
+        NODE("Where", ["is_unset", "ones", "wanted"], ["dims"]),
+        NODE("Expand", ["token", "dims"], ["wide"]),
+        NODE("Concat", ["wide", "x:0"], ["c"], axis=1, name="both"),
+        NODE("Concat", ["flat", "rest"], ["shape"], axis=0),
+        NODE("Reshape", ["c", "shape"], ["y"], name="all"),
+    ]
+    edits = [
+        f"a constant in Concat both is repeated for each of {size}; it was there once",
+        f"the shape in Reshape all is {[0 if size == 'n' else 6, 30]}; it was [1, 30]",
+    ]
+    found = check_rows(graph_of(nodes, [1, 4, 6], [1, 30], arrays), size, edits)
+    assert not {"shape", "flat", "rest"} & {*(each.name for each in found.graph.initializer), *dims_of(found)}
+
+
+@pytest.mark.parametrize("size", [6, "n"])
+def test_constants_in_ir_version_3(size: Any) -> None:
+    """A shape is a constant there although it is an input as well, and so is the new one."""
+    proto = graph_of([NODE("Reshape", ["x:0", "shape"], ["y"], name="flat")], [1, 3, 4], [1, 12], {"shape": [1, 12]}, 3)
+    new = [0 if size == "n" else 6, 12]
+    found = check_rows(proto, size, [f"the shape in Reshape flat is {new}; it was [1, 12]"])
+    assert [value.name for value in found.graph.input] == ["x:0", "shape_2"]
+    assert [tensor.name for tensor in found.graph.initializer] == ["shape_2"]
 
 
 def test_an_axis_behind_others_and_a_shared_constant() -> None:

@@ -525,3 +525,30 @@ def test_a_definition_with_a_graph_that_uses_outer_values() -> None:
     onnx.checker.check_model(new, full_check=True)
     session = onnxruntime.InferenceSession(new.SerializeToString())
     np.testing.assert_array_equal(session.run(["y"], {"x": np.ones((1, 3, 4), "float32")})[0], [1, 3.5, 6, 8.5])
+
+
+@pytest.mark.parametrize("opset", [9, 13, 16])
+def test_the_layer_normalization_of_onnxruntime_is_that_of_onnx(opset: int) -> None:
+    """The LayerNormalization that onnxruntime writes in old operator sets goes up; with two types it has no form."""
+    node = NODE("LayerNormalization", ["x", "s", "b"], ["y"], axis=-1, epsilon=1e-5, stash_type=1)
+    scales = {"s": np.arange(4, dtype="float32"), "b": np.ones(4, "float32")}
+    model = model_of([node], opset, scales)
+    before = onnxruntime.InferenceSession(formats.dumps(model, "onnx")).run(None, {"x": X})[0]
+    for version in (17, 23):
+        new, result = with_opset(model, version)
+        assert result.losses == ()
+        np.testing.assert_array_equal(run(new), before)
+    mixed = model_of([node], opset, {name: value.astype("float16") for name, value in scales.items()})
+    with pytest.raises(UnsupportedError, match=r"does not accept tensor\(float\) with tensor\(float16\) in version 17"):
+        with_opset(mixed, 17)
+
+
+def test_constants_of_definitions_are_tensors() -> None:
+    """A list in `value_ints` is a tensor of one element for onnxruntime 1.8, so no definition keeps it."""
+    node = NODE("GroupNormalization", ["x", "s", "s"], ["y"], num_groups=3)
+    new, _ = with_opset(model_of([node], 21, {"s": np.ones(3, "float32")}, 10), 14)
+    proto = formats.to_onnx(new)
+    names = [attribute.name for each in proto.graph.node if each.op_type == "Constant" for attribute in each.attribute]
+    assert set(names) == {"value"}
+    mean, deviation = X.mean(-1, keepdims=True), X.std(-1, keepdims=True)
+    np.testing.assert_allclose(run(new), (X - mean) / deviation + 1, rtol=1e-3)

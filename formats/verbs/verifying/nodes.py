@@ -11,6 +11,7 @@ from formats.ir import FIRST_WITH_ATTRIBUTE_TYPES, FIRST_WITH_OPERATOR_SETS, ONN
 from formats.ir.model import VALUE_FIELDS, AttributeType, entries, values_held
 from formats.onnxpb.operator_sets import form_of, newest, versions_of
 from formats.onnxpb.value_types import BY_ATTRIBUTE
+from formats.onnxruntime import BEFORE_ONNX
 from formats.words import counted
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ TYPE_NAMES: dict[int, str] = {number.value: number.name for number in AttributeT
 # Operators that were removed before ONNX 1.5. `onnx.checker` lets them pass, but no runtime has them.
 REMOVED = {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler"}
 REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
-# onnxruntime registers these in the domain of ONNX for each version, and language models are full of them.
-OF_ONNXRUNTIME = {"LayerNormalization", "SimplifiedLayerNormalization"}
 
 
 class NodeCheck:
@@ -77,7 +76,7 @@ class NodeCheck:
                 yield "V408", "", f"the model has functions of {domain:.80}, but none is called {operator:.80}"
             return
         form = form_of(domain, operator, version)
-        if form is None and domain == ONNX and operator in OF_ONNXRUNTIME:
+        if form is None and domain == ONNX and operator in BEFORE_ONNX:
             detail = f"version {version} of {domain} has no {operator}, but onnxruntime has, and exporters write it"
             yield "V403", "", detail
         elif form is None:

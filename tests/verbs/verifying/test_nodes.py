@@ -9,8 +9,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+from formats.onnxruntime import BEFORE_ONNX
 from formats.verbs.verify import Verification, verify
-from formats.verbs.verifying.nodes import OF_ONNXRUNTIME
 from tests.corpus import backend_cases, backend_files
 from tests.verbs.mutated_models import compared
 
@@ -90,7 +90,7 @@ def test_what_the_checker_of_onnx_refuses_is_found(count: int, tmp_path: Path) -
     assert refused > count / 3
 
 
-@pytest.mark.parametrize("operator", sorted(OF_ONNXRUNTIME))
+@pytest.mark.parametrize("operator", BEFORE_ONNX)
 def test_what_onnxruntime_adds_to_the_domain_of_onnx_is_a_note(operator: str, tmp_path: Path) -> None:
     """An operator that only onnxruntime has, and which it runs, is told and is no error."""
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("x", "s", "y")]
