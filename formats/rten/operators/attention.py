@@ -197,6 +197,15 @@ def _heads_of(context: Context, name: str) -> int:
     return heads[0] if heads and isinstance(heads[0], int) else context.static_dims(name)[1]
 
 
+def _scale_of(node: Node, context: Context, query: str) -> str:
+    """The factor of the scores: as given, or one by the square root of the width of a head."""
+    scale, width = get_float(node, "scale"), (context.dims(query) or (None,))[-1]
+    if scale or isinstance(width, int):
+        return context.scalar(scale or 1 / sqrt(width), like=query)
+    widths = context.op("Cast", shape.sizes_of(context, query, 3, 4), to=context.elem_type(query) or FLOAT)
+    return context.op("Reciprocal", context.op("Sqrt", widths))
+
+
 def _written_out(node: Node, context: Context) -> list[Node]:
     """Products of matrices and the steps between them, written out, so that their results can be outputs."""
     op = context.op
@@ -216,10 +225,9 @@ def _written_out(node: Node, context: Context) -> list[Node]:
     penalties = _penalties(node, context, query, key)
     if penalties and get_int(node, "qk_matmul_output_mode") in (1, 2) and context.wanted(3):
         context.report(_LOWEST, is_defined=False)
-    scale = get_float(node, "scale") or 1 / sqrt(context.static_dims(query, 3)[0])
     scores = op("MatMul", query, op("Transpose", keys, perm=[0, 1, 3, 2]))  # B, H, Q, K
     # `qk_matmul_output_mode` is the number of the stage that the fourth output shows.
-    stages = [op("Mul", scores, context.scalar(scale, like=query))]
+    stages = [op("Mul", scores, _scale_of(node, context, query))]
     stages.append(capped(context, stages[-1], get_float(node, "softcap")))
     stages.append(op("Add", stages[-1], penalties) if penalties else stages[-1])
     shares = shares_of(context, stages[-1], is_masked=bool(penalties))

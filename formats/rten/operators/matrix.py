@@ -214,7 +214,9 @@ def einsum(node: Node, context: Context) -> list[Node] | None:
              for letter, size in zip(term, context.dims(name) or (), strict=False)}  # fmt: skip
     known_sizes = [size for size in sizes.values() if isinstance(size, int)]
     letters = result + "".join(summed)
-    if len(terms) > 1 and (len(known_sizes) < len(letters) or prod(known_sizes) > MAX_PRODUCTS):
+    # There are no more products than an operand has elements if it has an axis for each letter.
+    is_bounded = any(len(term) == len(letters) for term in terms)
+    if not is_bounded and (len(known_sizes) < len(letters) or prod(known_sizes) > MAX_PRODUCTS):
         remedy = "write it as MatMul, or cast the inputs to FLOAT"
         raise Refused(f"multiplies integers of {len(letters)} axes, which would become too many products", remedy)
     factors = [_spread(context, name, term, letters) for name, term in zip(node.input, terms, strict=True)]

@@ -156,13 +156,31 @@ def test_an_einsum_of_integers_that_is_refused(equation: str, words: str, tmp_pa
         formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
 
 
+@pytest.mark.parametrize("equation", ["i,i->", "ij,j->i", "ij,ij->ij", "j,ij->"])
+def test_integers_of_an_einsum_of_unknown_sizes(equation: str, runtime: Any, tmp_path: Path) -> None:
+    """If an operand has an axis for each letter, no size needs to be known: each element gives one product."""
+    terms, pick = equation.partition("->")[0].split(","), np.random.default_rng(2)
+    names = [f"x{place}" for place in range(len(terms))]
+    ends = [helper.make_tensor_value_info(name, 6, [*term]) for name, term in zip(names, terms, strict=True)]
+    node = helper.make_node("Einsum", names, ["y"], equation=equation)
+    graph = helper.make_graph([node], "g", ends, [helper.make_tensor_value_info("y", 6, None)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for sizes in ({"i": 2, "j": 3}, {"i": 0, "j": 2}, {"i": 2, "j": 0}):
+        operands = [pick.integers(-9, 9, [sizes[letter] for letter in term]).astype("int32") for term in terms]
+        for route, (found,) in results(runtime, proto, dict(zip(names, operands, strict=True)), tmp_path).items():
+            np.testing.assert_array_equal(found, np.einsum(equation, *operands), err_msg=route)
+
+
 @pytest.mark.parametrize("mode", range(4))
 @pytest.mark.parametrize("is_causal", [0, 1])
-def test_scores_of_an_attention_of_unknown_sizes(mode: int, is_causal: int, runtime: Any, tmp_path: Path) -> None:
-    """The scores of an Attention need the number of heads, but no other size."""
+@pytest.mark.parametrize("width", [4, "w"])
+def test_scores_of_an_attention_of_unknown_sizes(
+    mode: int, is_causal: int, width: int | str, runtime: Any, tmp_path: Path
+) -> None:
+    """The scores of an Attention need the number of heads, but no other size, not even the width of a head."""
     pick = np.random.default_rng(1)
     sizes = {"q": 3, "k": 5, "v": 5}
-    ends = [helper.make_tensor_value_info(name, 1, ["b", 2, f"{name}_len", 4]) for name in sizes]
+    ends = [helper.make_tensor_value_info(name, 1, ["b", 2, f"{name}_len", width]) for name in sizes]
     node = helper.make_node("Attention", [*sizes], ["y", "", "", "s"], qk_matmul_output_mode=mode, is_causal=is_causal)
     outputs = [helper.make_tensor_value_info(name, 1, None) for name in "ys"]
     graph = helper.make_graph([node], "g", ends, outputs)
