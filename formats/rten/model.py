@@ -206,10 +206,12 @@ def add_unstored(losses: Losses, model: Model) -> None:
         if isinstance(message, Graph):
             _add_unstored_of_graph(note, message, where)
             used = all_mentioned(message.node).union(value.name or "" for value in (*message.input, *message.output))
-            for index, tensor in enumerate(message.initializer):
-                if (tensor.name or "") not in used:
+            constants = [("initializer", index, tensor.name or "") for index, tensor in enumerate(message.initializer)]
+            constants += [("node", i, node.output[0]) for i, node in enumerate(message.node) if is_constant_node(node)]
+            for field, index, name in constants:
+                if name not in used:
                     detail = "nothing uses these tensors, so they are not in the file"
-                    losses.add("unused", detail, inner_place(where, "initializer", index), tensor.name or "", seen=USE)
+                    losses.add("unused", detail, inner_place(where, field, index), name, seen=USE)
         if isinstance(message, Node) and message.device_configurations:
             note("device_configuration", "RTen does not distribute models over devices", where)
     if model.training_info:

@@ -382,10 +382,11 @@ def test_tensors_that_nothing_uses_are_told(tmp_path: Path) -> None:
     """A tensor that no node uses, of whatever type and in whatever graph, is not in the file, and a note names it."""
     text = """<ir_version: 8, opset_import: ["" : 17]>
     g (float[n] x, bool c) => (float[n] y) <float[2] lost = {1, 2}, float[1] used = {3}, string[1] word = {"a"}>
-    { y = If (c) <then_branch = t () => (float[n] r) <float[1] inner = {1}> { r = Add (x, used) },
+    { code = Constant <value_string = "b"> ()
+      y = If (c) <then_branch = t () => (float[n] r) <float[1] inner = {1}> { r = Add (x, used) },
                   else_branch = e () => (float[n] r) { r = Neg (x) }> }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
     (note,) = (loss for loss in (*report.losses, *report.notes) if loss.kind == "unused")
-    assert note.detail == "nothing uses these tensors, so they are not in the file (lost, word, inner)"
+    assert note.detail == "nothing uses these tensors, so they are not in the file (lost, word, code, inner)"
     assert not note.matters

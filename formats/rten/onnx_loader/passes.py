@@ -13,15 +13,16 @@ from typing import Final
 
 from formats.codecs.contract import Change, Runnable
 from formats.ir import ONNX, ir_version_with
-from formats.ir.dtypes import type_name
-from formats.ir.model import Graph, Model
+from formats.ir.dtypes import STRING, type_name
+from formats.ir.model import Graph, Model, Node, Tensor
+from formats.ir.node_order import subgraphs
 from formats.ir.storage import entries_of
 from formats.ir.walk import graphs, visit
 from formats.rten.convert.legalize import Legalized, legalize
 from formats.rten.convert.passes import Pass, run_passes
 from formats.rten.convert.refusal import Refusal, RefusalError
 from formats.rten.convert.value_types import element_type
-from formats.rten.graph.constants import as_rten_constant, clamped_text, constant_nodes
+from formats.rten.graph.constants import as_rten_constant, clamped_text, constant_nodes, is_constant_node
 from formats.rten.graph.encoder import constant_place, constants_of
 from formats.rten.graph.uses import Uses, with_reached_names, without_hiding
 from formats.rten.onnx_loader.kept import Kept
@@ -126,16 +127,29 @@ def check_interface(model: Model, facts: LoaderFacts) -> Model:
 
 def drop_unread_constants(model: Model, facts: LoaderFacts) -> Model:
     """Drop the constants of types that RTen lacks, which no legal node uses; the loader would refuse them."""
-    outermost = _graph_of(model)
-    for where, graph in visit(outermost, Graph, "graph"):
-        for index, tensor in enumerate(graph.initializer if graph is not outermost else ()):
-            if tensor.data_type in NOT_NUMBERS:
-                reason = f"a constant of a subgraph is {type_name(tensor.data_type)}, which RTen does not support"
-                facts.refusals.append(Refusal("", "", None, f"{where}.initializer[{index}]", reason))
-    tensors = [tensor for tensor in outermost.initializer if tensor.data_type not in NOT_NUMBERS]
-    if len(tensors) == len(outermost.initializer):
-        return model
-    return replace(model, graph=replace(outermost, initializer=tensors))
+    return _with_graph(model, _without_unread(_graph_of(model), "graph", facts.refusals))
+
+
+def _without_unread(graph: Graph, where: str, refusals: list[Refusal]) -> Graph:
+    """The graph and those in it without such constants. One that a subgraph returns is refused."""
+    nodes: list[Node] = list(graph.node)
+    tensors: list[Tensor] = []
+    for index, name, inner in subgraphs(graph.node):
+        smaller = _without_unread(inner, f'{where}.node[{index}].attribute["{name}"].g', refusals)
+        if smaller is not inner:
+            attributes = [
+                replace(other, g=smaller) if other.name == name else other for other in nodes[index].attribute
+            ]
+            nodes[index] = replace(nodes[index], attribute=attributes)
+    returned = {value.name for value in graph.output}
+    for index, tensor in enumerate(graph.initializer):
+        if tensor.data_type not in NOT_NUMBERS:
+            tensors.append(tensor)
+        elif where != "graph" and tensor.name in returned:
+            reason = f"a constant of a subgraph is {type_name(tensor.data_type)}, which RTen does not support"
+            refusals.append(Refusal("", "", None, f"{where}.initializer[{index}]", reason))
+    is_same = len(tensors) == len(graph.initializer) and all(map(is_, nodes, graph.node))
+    return graph if is_same else replace(graph, node=nodes, initializer=tensors)
 
 
 def use_read_types(model: Model, facts: LoaderFacts) -> Model:
@@ -206,10 +220,23 @@ def _changes(graph: Graph, where: str, reached: Collection[str]) -> Iterator[Cha
         reason = "RTen does not read sparse tensors"
         yield Change(f"{where}.sparse_initializer[{index}]", name, "", (), reason, True)
     for index, node in enumerate(graph.node):
+        if is_constant_node(node) and (kind := _kind_of_constant(node)) in NOT_NUMBERS:
+            reason = f"RTen does not read constants of {type_name(kind)}; nothing uses it, so it is left out"
+            yield Change(f"{where}.node[{index}]", node.output[0], node.op_type or "", (), reason, True)
         if not set(node.output).isdisjoint(reached):
             reason = "RTen runs it while loading the model, but cannot find the values that it captures"
             operators = ("Identity", node.op_type or "")
             yield Change(f"{where}.node[{index}]", node.name or "", node.op_type or "", operators, reason, True)
+
+
+def _kind_of_constant(node: Node) -> int:
+    """The element type of a Constant that holds a tensor or strings, else 0."""
+    for attribute in node.attribute:
+        if attribute.t is not None:
+            return attribute.t.data_type or 0
+        if attribute.name in ("value_string", "value_strings"):
+            return STRING
+    return 0
 
 
 LOADER_PASSES: Final[tuple[Pass[Model, LoaderFacts], ...]] = (

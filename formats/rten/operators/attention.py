@@ -200,8 +200,10 @@ def _heads_of(context: Context, name: str) -> int:
 def _scale_of(node: Node, context: Context, query: str) -> str:
     """The factor of the scores: as given, or one by the square root of the width of a head."""
     scale, width = get_float(node, "scale"), (context.dims(query) or (None,))[-1]
-    if scale or isinstance(width, int):
-        return context.scalar(scale or 1 / sqrt(width), like=query)
+    if isinstance(width, int) and width:
+        scale = scale or 1 / sqrt(width)
+    if scale:
+        return context.scalar(scale, like=query)
     widths = context.op("Cast", shape.sizes_of(context, query, 3, 4), to=context.elem_type(query) or FLOAT)
     return context.op("Reciprocal", context.op("Sqrt", widths))
 

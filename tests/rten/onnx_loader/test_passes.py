@@ -9,7 +9,7 @@ import pytest
 
 from formats.codecs.contract import Change
 from formats.ir.dtypes import COMPLEX64, FLOAT, INT32, INT64, UINT32
-from formats.ir.model import Attribute, Graph, Model, Node, SparseTensor, StringStringEntry, Tensor
+from formats.ir.model import Attribute, Graph, Model, Node, SparseTensor, StringStringEntry, Tensor, ValueInfo
 from formats.ir.storage import from_numpy
 from formats.rten.onnx_loader import passes
 from formats.rten.onnx_loader.passes import LoaderFacts
@@ -63,7 +63,7 @@ def test_interface(make) -> None:
 
 
 def test_unread_constants() -> None:
-    """A constant of a type that RTen lacks is left out and listed; in a subgraph it is refused."""
+    """A constant of a type that RTen lacks is left out and listed; if a subgraph returns it, it is refused."""
     held, lacking = from_numpy(np.ones(1, "f"), "w"), Tensor(name="s", data_type=COMPLEX64, dims=[1])
     model, facts = subject(Graph(initializer=[lacking, held]))
     changed = passes.drop_unread_constants(model, facts)
@@ -72,12 +72,31 @@ def test_unread_constants() -> None:
     passes.list_changes(changed, facts)
     reason = "RTen does not read tensors of COMPLEX64; nothing uses it, so it is left out"
     assert facts.changes == [Change("graph.initializer[0]", "s", "", (), reason, True)]
-    branch = Node(op_type="If", attribute=[Attribute(name="then_branch", g=Graph(initializer=[lacking]))])
+    inner = Graph(initializer=[lacking, held])
+    branch = Node(op_type="If", attribute=[Attribute(name="then_branch", g=inner)])
     model, facts = subject(Graph(node=[branch]))
-    assert passes.drop_unread_constants(model, facts) is model
+    changed = passes.drop_unread_constants(model, facts)
+    assert (changed.graph.node[0].attribute[0].g.initializer, facts.refusals) == ([held], [])
+    assert inner.initializer == [lacking, held]  # the given one is not changed
+    inner.output.append(ValueInfo(name="s"))
+    passes.drop_unread_constants(model, facts)
     assert [refusal.reason for refusal in facts.refusals] == [
         "a constant of a subgraph is COMPLEX64, which RTen does not support"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("value", "COMPLEX64"), ("value_string", "STRING"), ("value_strings", "STRING"), ("value_int", "")],
+)
+def test_unread_constant_nodes(name: str, kind: str) -> None:
+    """A Constant of a type that RTen lacks is not a node of the legal model, and is listed."""
+    tensor = Tensor(data_type=COMPLEX64, dims=[1]) if name == "value" else None
+    node = Node(op_type="Constant", output=["c"], attribute=[Attribute(name=name, t=tensor)])
+    model, facts = subject(Graph(node=[node]))
+    passes.list_changes(model, facts)
+    reason = f"RTen does not read constants of {kind}; nothing uses it, so it is left out"
+    assert facts.changes == ([Change("graph.node[0]", "c", "Constant", (), reason, True)] if kind else [])
 
 
 def test_element_types(make) -> None:
