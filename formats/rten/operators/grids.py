@@ -212,7 +212,10 @@ def grid_sample(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, grid = context.input(0), context.input(1)
     mode, padding = get_string(node, "mode", "linear"), get_string(node, "padding_mode", "zeros")
-    rank, dims = context.rank(data), context.dims(data)
+    rank, dims, grid_dims = context.rank(data), context.dims(data), context.dims(grid)
+    result_dims = dims[:2] + grid_dims[1:-1] if dims and grid_dims else None
+    if nothing := shape.without_elements(context, result_dims, context.elem_type(data)):
+        return context.replace(nothing)
     if rank in (None, 4) and mode == "linear":
         if padding == "zeros":
             return None

@@ -229,6 +229,12 @@ def scatter_elements(node: Node, context: Context) -> list[Node] | None:
 _WRAPPING: Final = BYTES | {BOOL, INT16, UINT16}
 
 
+@because("RTen fails for slices without elements, so data without any stay unchanged")
+def scatter_in_nothing(node: Node, context: Context) -> list[Node] | None:
+    data = context.input(0)
+    return context.replace(context.op("Identity", data)) if 0 in (context.dims(data) or ()) else None
+
+
 @because("RTen adds and multiplies in 32 bits, so short integers and BOOL are wrapped afterwards")
 def wrapped(node: Node, context: Context) -> list[Node] | None:
     narrow = _WRAPPING if get_string(node, "reduction") in ("add", "mul") else frozenset()
@@ -278,7 +284,7 @@ ScatterND = OperatorSpec(
     Outputs(same, range=ranges.accumulated),
     ToRten(
         Row(3, 1, "ScatterNDAttrs", (_REDUCTION_FIELD,)),
-        rewritings=(scatter_nd,),
+        rewritings=(scatter_in_nothing, scatter_nd),
         narrow=wrapped,
         faults=(_NOT_CONTIGUOUS,),
         unspecified=_order_unspecified,

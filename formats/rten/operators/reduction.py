@@ -361,10 +361,13 @@ _LAST = Fault("returns the last of equal extremes")
 @because("RTen returns the last of equal extremes, so it becomes TopK, which returns the first")
 def arg_extremum(node: Node, context: Context) -> list[Node] | None:
     op = context.op
+    data, axis = context.input(0), get_int(node, "axis")
+    dims = reduced(context.dims(data), [axis], get_int(node, "keepdims", 1))
+    if nothing := shape.without_elements(context, dims, INT64):  # RTen fails along an axis of size 0
+        return context.replace(nothing)
     is_last = get_int(node, "select_last_index")
     if is_last and not context.target.is_onnx:
         return None
-    data, axis = context.input(0), get_int(node, "axis")
     largest = int(node.op_type == "ArgMax")
     if is_last:  # the ONNX loader has no option for this, and other programs do not do it by default
         data = slicing.flipped(context, data, context.int64_scalar(axis))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from formats.ir.dtypes import INT64
+from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
@@ -81,6 +81,16 @@ Shape = OperatorSpec(
     ),
     onnx_loader=OnnxLoader(versions={"start": 15, "end": 15}),
 )
+
+
+def without_elements(context: Context, dims: Dims | None, elem_type: int | None) -> str:
+    """A constant of these dims if they are known to leave no elements; otherwise empty."""
+    import numpy
+
+    sizes = [dim for dim in dims or () if isinstance(dim, int)]
+    if dims is None or 0 not in sizes or len(sizes) < len(dims):
+        return ""
+    return context.array(numpy.zeros(sizes), elem_type or FLOAT)
 
 
 def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:

@@ -191,3 +191,26 @@ def test_scores_of_an_attention_of_unknown_sizes(
         for one, other in zip(found, expected, strict=True):
             hidden = np.isinf(one) & (other < -1e30)  # onnxruntime shows the lowest number for minus infinity
             np.testing.assert_allclose(np.where(hidden, 0, one), np.where(hidden, 0, other), 1e-5, 1e-6, err_msg=route)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output", "node"),
+    [
+        ("float[0, 0] x", "int64[1, 0]", "ArgMax (x)"),
+        ("float[0, 0] x", "int64[0]", "ArgMin <keepdims = 0, select_last_index = 1> (x)"),
+        ("float[0, 2, 3, 3] x, float[0, 4, 5, 2] g", "float[0, 2, 4, 5]", 'GridSample <mode = "nearest"> (x, g)'),
+        ("float[1, 2, 3, 3] x, float[1, 0, 5, 2] g", "float[1, 2, 0, 5]", 'GridSample <mode = "cubic"> (x, g)'),
+        ("float[3, 0] x, int64[0, 1] i, float[0, 0] u", "float[3, 0]", "ScatterND (x, i, u)"),
+    ],
+)
+def test_results_without_elements(inputs: str, output: str, node: str, runtime: Any, tmp_path: Path) -> None:
+    """A result whose dims say that it has no elements is empty in RTen, too, whose kernels would fail."""
+    proto = parser.parse_model(f"{HEAD}g ({inputs}) => ({output} y) {{ y = {node} }}")
+    feeds = {
+        value.name: np.zeros([dim.dim_value for dim in value.type.tensor_type.shape.dim],
+                             helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+        for value in proto.graph.input
+    }  # fmt: skip
+    (expected,) = evaluate_in_onnxruntime(proto.SerializeToString(), feeds)
+    for route, (found,) in results(runtime, proto, feeds, tmp_path).items():
+        assert found.shape == expected.shape, route
