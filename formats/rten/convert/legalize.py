@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError, UnsupportedError
 from formats.ir import ONNX, domain_key
-from formats.ir.dtypes import DOUBLE, FLOAT, type_name
+from formats.ir.dtypes import DOUBLE, FLOAT, INT32, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, Model, Node
 from formats.ir.node_order import all_mentioned, graphs_below, topological
@@ -458,7 +458,7 @@ def _is_place(name: str, model_node: Node, scope: Scope) -> bool:
     return (
         name not in model_node.output
         and bool(model_node.input)
-        and scope.type_of(model_node.input[0]).elem_type in FLOATS | BYTES
+        and scope.type_of(model_node.input[0]).elem_type in FLOATS | BYTES | {INT32}
     )
 
 

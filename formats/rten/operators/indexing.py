@@ -32,7 +32,7 @@ from formats.rten.spec import (
 )
 from formats.rten.target import RTEN_0_26, RTEN_0_27, Fault
 from formats.rten.types import BYTES
-from formats.tensordata.plan import RESULTS
+from formats.tensordata.plan import RARE, RESULTS
 
 
 def gather_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
@@ -367,6 +367,10 @@ def _ranked_slices(node: Node, context: Context, rows: str) -> tuple[str, str]:
     return _ranked(context, result)
 
 
+MAX_RANKED_SLICES = 46340  # the square of one more needs more than 32 bits
+_MANY_SLICES = Deviation("more than 46,340 slices may get wrong ranks, because RTen computes these in 32 bits", RARE)
+
+
 def unique(node: Node, context: Context) -> list[Node] | None:
     """Write it by sorting: the ranks of equal elements are equal, and say where each of them counts."""
     op = context.op
@@ -377,6 +381,9 @@ def unique(node: Node, context: Context) -> list[Node] | None:
     else:
         rank = context.known_rank(data)
         axis = normalize(get_int(node, "axis"), rank)
+        slices = (context.dims(data) or (None,) * rank)[axis]
+        if not isinstance(slices, int) or slices > MAX_RANKED_SLICES:
+            context.report(_MANY_SLICES)
         # The slices come first, then the axes of a slice.
         front = op("Transpose", data, perm=[axis, *(place for place in range(rank) if place != axis)])
         sizes = shape.joined(context, shape.sizes_of(context, front, 0, 1), shape.size_of(context, front, 1, rank))

@@ -214,3 +214,15 @@ def test_results_without_elements(inputs: str, output: str, node: str, runtime: 
     (expected,) = evaluate_in_onnxruntime(proto.SerializeToString(), feeds)
     for route, (found,) in results(runtime, proto, feeds, tmp_path).items():
         assert found.shape == expected.shape, route
+
+
+@pytest.mark.parametrize("kind", ["int32", "float"])
+@pytest.mark.parametrize(("count", "is_told"), [("n", True), ("46341", True), ("46340", False)])
+def test_unique_slices(kind: str, count: str, is_told: bool, tmp_path: Path) -> None:
+    """No number of a Unique leaves 32 bits, but a note tells of slices that may be too many to be ranked."""
+    text = f"{HEAD}g ({kind}[{count}, 3] x) => ({kind}[a, 3] y) {{ y = Unique <axis = 0> (x) }}"
+    onnx.save(parser.parse_model(text), tmp_path / "m.onnx")
+    report = formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+    assert "range" not in {loss.kind for loss in report.losses}
+    assert ("more than 46,340 slices" in str([*report.losses, *report.notes])) is is_told
+    assert not any(loss.matters for loss in report.losses if loss.kind == "deviation")
