@@ -7,6 +7,7 @@ type that the operator's definition allows. It takes minutes and needs uv, which
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import subprocess
@@ -90,6 +91,8 @@ def models() -> list[Asked]:
         model = onnx.load_from_string(case.model)
         if len(model.graph.node) != 1 or any(attribute.HasField("g") for attribute in model.graph.node[0].attribute):
             continue
+        if schema_of(model).deprecated:
+            continue
         place = len(asked)
         asked.append(Asked(case.version, types_of(model), place, model))
         counts[case.version] += 1
@@ -167,13 +170,18 @@ def with_types(model: onnx.ModelProto, numbers: dict[str, int]) -> onnx.ModelPro
 
 
 def errors_of(release: str, asked: list[Asked], folder: Path) -> dict[int, str]:
-    """The error of a release for each model whose operator set it reads, by the place of the model."""
+    """The error of a release for each model whose operator set it reads, by the place of the model.
+
+    A model has one only if it has one in the first and in the last operator set with the version, since what is in the
+    place of a function may lack a kernel in some sets only.
+    """
     row = RELEASES[release]
     places = [place for place, each in enumerate(asked) if each.version.since <= row.opset]
     texts = []
-    for place in places:
+    for place, end in itertools.product(places, ("first", "last")):
         version, model = asked[place].version, asked[place].model
-        model.ir_version, model.opset_import[0].version = row.ir_version, min(version.last, row.opset)
+        model.ir_version = row.ir_version
+        model.opset_import[0].version = version.since if end == "first" else min(version.last, row.opset)
         texts.append(model.SerializeToString())
     given, answer, program = (folder / name for name in ("models", "errors", "program.py"))
     given.write_bytes(pickle.dumps(texts, protocol=2))
@@ -181,14 +189,15 @@ def errors_of(release: str, asked: list[Asked], folder: Path) -> dict[int, str]:
     python, numpy = ("3.9", "numpy<2") if release in OF_OLD_PYTHON else ("3.11", "numpy")
     command = ["uv", "run", "--quiet", "--no-project", "--python", python, "--with", f"onnxruntime=={release}.*"]
     subprocess.run([*command, "--with", numpy, "python", program, given, answer], check=True)  # noqa: S603
-    return dict(zip(places, json.loads(answer.read_text()), strict=True))
+    errors = json.loads(answer.read_text())
+    return {place: first and last for place, first, last in zip(places, errors[::2], errors[1::2], strict=True)}
 
 
 def lacking(asked: list[Asked], errors: dict[str, dict[int, str]]) -> Iterator[tuple[Version, str, str, str]]:
     """The rows: a version, a parameter, a type, and the releases that lack it, as `since..first`.
 
-    A release lacks a type if it runs no model with it, but one that differs in types only. A release between others
-    that have a type may lack it; only the newest of such spans is a row.
+    A release lacks a type if it runs no model with it, but one that differs in types only. If it has a type that a
+    newer one lacks, only the newest span of releases that lack it is a row.
     """
     order = list(errors)
     by_type: dict[tuple[Version, str, str], list[int]] = defaultdict(list)

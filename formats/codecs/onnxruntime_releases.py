@@ -185,7 +185,7 @@ def _limits_of_types(uses: Collection[TypeUse], version: int) -> Iterator[Limit]
     """The operators with a type for which some releases have no kernel, together where these releases are the same."""
     names_by_limit: dict[tuple[str, str, str | None], set[str]] = {}
     for use in uses:
-        if (row := _type_rows().get(use)) is None:
+        if (row := type_rows().get(use)) is None:
             continue
         (since, first), name = row, _elements(use)
         if name in TYPES:  # older releases have it nowhere
@@ -202,7 +202,7 @@ def _elements(use: TypeUse) -> str:
 
 
 @cache
-def _type_rows() -> dict[tuple[str, int, str, str], tuple[str, str | None]]:
+def type_rows() -> dict[tuple[str, int, str, str], tuple[str, str | None]]:
     """By the fields of a use of a type, the releases that lack it: from the first one on, before the second one."""
     rows: dict[tuple[str, int, str, str], tuple[str, str | None]] = {}
     for line in text_beside(__name__, "onnxruntime_types.txt").splitlines():

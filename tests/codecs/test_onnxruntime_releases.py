@@ -14,7 +14,10 @@ import onnxruntime
 import pytest
 
 import formats
-from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, first_with_kernel, is_before, reading
+from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, first_with_kernel, is_before, reading, type_rows
+from formats.ir import ONNX
+from formats.onnxpb.operator_sets import signatures_of
+from formats.onnxpb.value_types import TypeUse, type_uses
 from tests.rten.historical import historical_cases
 from tests.systems import NIGHT, PATIENCE_SECONDS
 
@@ -108,11 +111,24 @@ def test_the_installed_release_is_as_its_row() -> None:
     assert asked([sys.executable], {})["row"] == list(RELEASES[release])
 
 
+def test_the_rows_of_types_are_of_types_that_operators_may_have() -> None:
+    """Each row has a version of an operator, a type that its definition allows, and releases in their order."""
+    rows = type_rows()
+    assert len(rows) > 1000
+    for (name, version, parameter, kind), (since, first) in rows.items():
+        signature = signatures_of(ONNX, name)[version]
+        assert signature is not None
+        assert kind in signature.sets[parameter], (name, version, parameter)
+        assert is_before(since, first)
+    assert rows["Add", 14, "T", "tensor(int8)"] == ("1.8", "1.21")
+    assert rows["Conv", 11, "T", "tensor(double)"] == ("1.8", None)
+
+
 @pytest.mark.outer
 def test_kernels_are_as_the_rows_say() -> None:
     """The installed release runs those versions of operators for which the rows know a kernel or a function.
 
-    A version is run if a session can be made of one of its models, whatever its types are.
+    A version is run if a session can be made of one of its models, whatever its types are; a type that one has is run.
     """
     release = ".".join(onnxruntime.__version__.split(".")[:2])
     if release not in RELEASES or onnx.defs.onnx_opset_version() < 28:
@@ -120,6 +136,7 @@ def test_kernels_are_as_the_rows_say() -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     loaded: dict[tuple[str, int], bool] = {}
+    lacking: list[TypeUse] = []
     for case in historical_cases():
         version = case.version
         if version.since > RELEASES[release].opset:
@@ -132,12 +149,15 @@ def test_kernels_are_as_the_rows_say() -> None:
             loaded.setdefault((version.op_type, version.since), False)
         else:
             loaded[version.op_type, version.since] = True
+            uses = type_uses(formats.from_onnx(proto))
+            lacking += [use for use in uses & type_rows().keys() if is_before(release, type_rows()[use][1])]
     wrong = {
         (name, since): runs
         for (name, since), runs in loaded.items()
         if runs == is_before(release, first_with_kernel(name, since))
     }
     assert wrong == {}
+    assert lacking == []
     assert len(loaded) > 500
 
 
