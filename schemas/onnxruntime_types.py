@@ -34,10 +34,10 @@ HEAD = """\
 # The types of ONNX's operators for which some releases of onnxruntime have no kernel on the CPU, although they have one
 # for another type; from the releases themselves. `python schemas/onnxruntime_types.py` asks them; do not edit.
 #
-# A line is an operator, and its versions from the oldest on, each as `version parameter:since..first=types`. The
-# parameter is that of the definition, such as T. The releases from `since` on, or all that read the version, lack the
-# types, until the one that is the first to have them, if one is known. What equals the version before is only its
-# number; a version that is missing has nothing to say.
+# A line is an operator, and operator sets, each as `set parameter:since..first=types`. The parameter is that of the
+# definition, such as T. The releases from `since` on, or all that read the set, lack the types, until the one that is
+# the first to have them, if one is known. This is so from the set on, until a newer one on the line says something else
+# of the type, or the operator has a new version. What equals the set before is only its number.
 """
 BASES = 12  # the models of a version whose types are changed
 # The optimizer removes the first three before it looks for kernels, and the kernels of OneHot are for types together.
@@ -81,6 +81,14 @@ class Asked(NamedTuple):
     types: dict[str, str]  # the name of the type by that of the parameter
     base: int
     model: onnx.ModelProto
+
+
+class Use(NamedTuple):
+    """A type of a parameter of an operator."""
+
+    version: Version
+    parameter: str
+    name: str
 
 
 def models() -> list[Asked]:
@@ -169,11 +177,11 @@ def with_types(model: onnx.ModelProto, numbers: dict[str, int]) -> onnx.ModelPro
         return None
 
 
-def errors_of(release: str, asked: list[Asked], folder: Path) -> dict[int, str]:
-    """The error of a release for each model whose operator set it reads, by the place of the model.
+def errors_of(release: str, asked: list[Asked], folder: Path) -> dict[int, tuple[str, str]]:
+    """The errors of a release for each model whose operator set it reads, by the place of the model.
 
-    A model has one only if it has one in the first and in the last operator set with the version, since what is in the
-    place of a function may lack a kernel in some sets only.
+    They are those in the first and in the last operator set with the version: by what ONNX puts in the place of a
+    function, a release may lack a kernel in some sets only.
     """
     row = RELEASES[release]
     places = [place for place, each in enumerate(asked) if each.version.since <= row.opset]
@@ -190,43 +198,56 @@ def errors_of(release: str, asked: list[Asked], folder: Path) -> dict[int, str]:
     command = ["uv", "run", "--quiet", "--no-project", "--python", python, "--with", f"onnxruntime=={release}.*"]
     subprocess.run([*command, "--with", numpy, "python", program, given, answer], check=True)  # noqa: S603
     errors = json.loads(answer.read_text())
-    return {place: first and last for place, first, last in zip(places, errors[::2], errors[1::2], strict=True)}
+    return dict(zip(places, zip(errors[::2], errors[1::2], strict=True), strict=True))
 
 
-def lacking(asked: list[Asked], errors: dict[str, dict[int, str]]) -> Iterator[tuple[Version, str, str, str]]:
-    """The rows: a version, a parameter, a type, and the releases that lack it, as `since..first`.
+def lacking(asked: list[Asked], errors: dict[str, dict[int, str]]) -> dict[Use, tuple[int, int]]:
+    """The places of the releases that lack a type, as a start and an end.
 
     A release lacks a type if it runs no model with it, but one that differs in types only. If it has a type that a
-    newer one lacks, only the newest span of releases that lack it is a row.
+    newer one lacks, only the newest releases that lack it count.
     """
-    order = list(errors)
-    by_type: dict[tuple[Version, str, str], list[int]] = defaultdict(list)
+    by_use: dict[Use, list[int]] = defaultdict(list)
     for place, each in enumerate(asked):
         for parameter, name in each.types.items():
-            by_type[each.version, parameter, name].append(place)
-    for (version, parameter, name), places in sorted(by_type.items()):
-        if version.op_type in NOT_BY_ONE_TYPE:
-            continue
+            by_use[Use(each.version, parameter, name)].append(place)
+    spans = {}
+    for use, places in sorted(by_use.items()):
         lacks = [
             all(found.get(place, "-") for place in places)
             and any(not found.get(asked[place].base, "-") for place in places)
             for found in errors.values()
         ]
-        if not any(lacks):
+        if use.version.op_type in NOT_BY_ONE_TYPE or not any(lacks):
             continue
         end = len(lacks) - lacks[::-1].index(True)
         start = max((place + 1 for place in range(end) if not lacks[place]), default=0)
-        if end < len(order) or any(SAYS_IT_LACKS in errors[order[-1]][place] for place in places):
-            reads_it = next(place for place, row in enumerate(RELEASES.values()) if version.since <= row.opset)
-            since = order[start] if start > reads_it else ""
-            yield version, parameter, name, f"{since}..{order[end] if end < len(order) else ''}"
+        newest = errors[tuple(RELEASES)[-1]]
+        if end < len(lacks) or any(SAYS_IT_LACKS in newest[place] for place in places):
+            spans[use] = start, end
+    return spans
 
 
-def text_of(rows: Iterator[tuple[Version, str, str, str]]) -> str:
+def rows(asked: list[Asked], errors: dict[str, dict[int, tuple[str, str]]]) -> Iterator[tuple[Use, int, str]]:
+    """Each type that some releases lack, the operator set from which on they do, and these, as `since..first`."""
+    in_all = lacking(asked, {name: {n: a and b for n, (a, b) in pairs.items()} for name, pairs in errors.items()})
+    in_last = lacking(asked, {name: {n: b for n, (_, b) in pairs.items()} for name, pairs in errors.items()})
+    spans = [(use, use.version.since, span) for use, span in in_all.items()]
+    for use, span in in_last.items():
+        opset = min(use.version.last, list(RELEASES.values())[span[0]].opset)
+        if in_all.get(use) != span and opset > use.version.since:
+            spans.append((use, opset, span))
+    order = list(RELEASES)
+    for use, opset, (start, end) in sorted(spans):
+        since = order[start] if start and RELEASES[order[start - 1]].opset >= opset else ""
+        yield use, opset, f"{since}..{order[end] if end < len(order) else ''}"
+
+
+def text_of(found: Iterator[tuple[Use, int, str]]) -> str:
     """The file of these rows."""
     versions: dict[str, dict[int, dict[str, list[str]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for version, parameter, name, releases in rows:
-        versions[version.op_type][version.since][f"{parameter}:{releases}"].append(name.lower())
+    for use, opset, releases in found:
+        versions[use.version.op_type][opset][f"{use.parameter}:{releases}"].append(use.name.lower())
     lines = [HEAD]
     for operator, by_version in sorted(versions.items()):
         parts, before = [operator], ""
@@ -243,7 +264,7 @@ def main() -> None:
     asked = models()
     with tempfile.TemporaryDirectory() as folder:
         errors = {release: errors_of(release, asked, Path(folder)) for release in RELEASES}
-    TARGET.write_text(text_of(lacking(asked, errors)), encoding="utf-8")
+    TARGET.write_text(text_of(rows(asked, errors)), encoding="utf-8")
 
 
 if __name__ == "__main__":

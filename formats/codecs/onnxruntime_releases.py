@@ -185,7 +185,7 @@ def _limits_of_types(uses: Collection[TypeUse], version: int) -> Iterator[Limit]
     """The operators with a type for which some releases have no kernel, together where these releases are the same."""
     names_by_limit: dict[tuple[str, str, str | None], set[str]] = {}
     for use in uses:
-        if (row := type_rows().get(use)) is None:
+        if (row := lacking(use, version)) is None:
             continue
         (since, first), name = row, _elements(use)
         if name in TYPES:  # older releases have it nowhere
@@ -202,22 +202,32 @@ def _elements(use: TypeUse) -> str:
 
 
 @cache
-def type_rows() -> dict[tuple[str, int, str, str], tuple[str, str | None]]:
-    """By the fields of a use of a type, the releases that lack it: from the first one on, before the second one."""
-    rows: dict[tuple[str, int, str, str], tuple[str, str | None]] = {}
+def type_rows() -> dict[tuple[str, str, str], dict[int, tuple[str, str | None]]]:
+    """By operator, parameter and type, and by the operator set from which on: which releases lack the type.
+
+    They are those from the first release on, before the second one.
+    """
+    rows: dict[tuple[str, str, str], dict[int, tuple[str, str | None]]] = {}
     for line in text_beside(__name__, "onnxruntime_types.txt").splitlines():
-        name, *versions = line.split(" ; ")
+        name, *parts = line.split(" ; ")
         cells: list[str] = []
-        for row in versions:
-            number, *changed = row.split(" ")
+        for part in parts:
+            number, *changed = part.split(" ")
             cells = changed or cells
             for cell in cells:
                 head, _, types = cell.partition("=")
                 parameter, _, releases = head.partition(":")
                 since, _, first = releases.partition("..")
                 for each in types.split(","):
-                    rows[name, int(number), parameter, f"tensor({each})"] = since or OLDEST, first or None
+                    by_set = rows.setdefault((name, parameter, f"tensor({each})"), {})
+                    by_set[int(number)] = since or OLDEST, first or None
     return rows
+
+
+def lacking(use: TypeUse, version: int) -> tuple[str, str | None] | None:
+    """Which releases lack a type in a version of ONNX's set: from the first one on, before the second one."""
+    by_set = type_rows().get((use.operator, use.parameter, use.type), {})
+    return next((by_set[number] for number in range(version, use.since - 1, -1) if number in by_set), None)
 
 
 def operators_of(nodes: Iterable[Node]) -> Operators:
