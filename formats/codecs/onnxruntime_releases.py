@@ -183,16 +183,18 @@ def limits_of(model: Model, operators: Operators, uses: Collection[TypeUse]) -> 
 
 def _limits_of_types(uses: Collection[TypeUse], version: int) -> Iterator[Limit]:
     """The operators with a type for which some releases have no kernel, together where these releases are the same."""
-    names_by_limit: dict[tuple[str, str, str | None], set[str]] = {}
-    for use in uses:
+    names_by_limit: dict[tuple[str, str, str | None], list[str]] = {}
+    for use in sorted(uses):
         if (row := lacking(use, version)) is None:
             continue
         (since, first), name = row, _elements(use)
         if name in TYPES:  # older releases have it nowhere
-            since = max(since, TYPES[name] or NEWEST, key=ORDER.index)
-        names_by_limit.setdefault((name, since, first), set()).add(use.operator)
-    for (name, since, first), operators in sorted(names_by_limit.items(), key=lambda item: item[0][:2]):
-        reason = f"it has no kernel for {', '.join(sorted(operators))} with {name} in operator set {version}"
+            if (oldest := TYPES[name]) is None:
+                continue
+            since = max(since, oldest, key=ORDER.index)
+        names_by_limit.setdefault((name, since, first), []).append(use.operator)
+    for (name, since, first), operators in names_by_limit.items():
+        reason = f"it has no kernel for {', '.join(dict.fromkeys(operators))} with {name} in operator set {version}"
         yield Limit(reason, first, since)
 
 
@@ -209,6 +211,8 @@ def type_rows() -> dict[tuple[str, str, str], dict[int, tuple[str, str | None]]]
     """
     rows: dict[tuple[str, str, str], dict[int, tuple[str, str | None]]] = {}
     for line in text_beside(__name__, "onnxruntime_types.txt").splitlines():
+        if line.startswith("#"):
+            continue
         name, *parts = line.split(" ; ")
         cells: list[str] = []
         for part in parts:
