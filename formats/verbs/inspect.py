@@ -483,7 +483,10 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     except UnsupportedError as error:
         stops = (error.message,)
     changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in result.edits)
-    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *result.losses))
+    lacking = [loss for loss in result.losses if loss.kind == "runtime" and loss.matters]  # what the release lacks
+    stops += tuple(loss.detail for loss in lacking)
+    others = tuple(loss for loss in result.losses if loss not in lacking)
+    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *others))
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:

@@ -278,6 +278,9 @@ def test_a_release_that_reads_the_versions_may_lack_kernels(
     assert [(loss.kind, loss.detail, loss.matters) for loss in report.losses] == [
         ("runtime", f"onnxruntime {older} does not run the model: {reason}", True)
     ]
+    found = formats.inspect(tmp_path / "m.onnx", runtime=f"onnxruntime=={older}").runtime
+    assert found is not None
+    assert (found.runs, found.stops, found.losses) == (False, (report.losses[0].detail,), ())
     assert formats.convert(tmp_path / "m.onnx", tmp_path / "o.onnx", runtime=f"onnxruntime=={first}").losses == ()
 
 
