@@ -4,23 +4,26 @@ From the releases themselves, on 2026-11-23 and 27: the largest numbers with whi
 one Sqrt. 1.15 also accepts operator set 19, but has no kernels for most of its new forms, such as that of Cast.
 `tests/codecs/test_onnxruntime_releases.py` asks some of them again.
 
-A release that reads the versions of a model may still refuse it. What is known of that is in `limits_of`: layouts and
-types, and operators, but not an operator with one of its types only.
+A release that reads the versions of a model may still refuse it. What is known of that is in `limits_of`: layouts,
+types, operators, and operators with one of their types, of which `onnxruntime_types.txt` has the rows.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, dtypes, walk
 from formats.onnxruntime import MICROSOFT
 from formats.onnxruntime.operators import operator
 from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
+from formats.words import text_beside
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from formats.ir.model import Model, Node
+    from formats.onnxpb.value_types import TypeUse
 
 
 class Reads(NamedTuple):
@@ -122,10 +125,18 @@ class Operators(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What a model has that only some releases take, and the first of these; `None`: no known one."""
+    """What a model has that some releases do not take: those from `since` on that are before `first`.
+
+    `None`: no later one takes it, as far as known.
+    """
 
     reason: str
     first: str | None
+    since: str = OLDEST
+
+    def stops(self, release: str) -> bool:
+        """Whether it keeps a release from the model."""
+        return not is_before(release, self.since) and is_before(release, self.first)
 
 
 def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
@@ -138,8 +149,8 @@ def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def limits_of(model: Model, operators: Operators) -> Iterator[Limit]:
-    """What is known to keep releases from a model whose versions they read."""
+def limits_of(model: Model, operators: Operators, uses: Collection[TypeUse]) -> Iterator[Limit]:
+    """What is known to keep releases from a model whose versions they read; `uses` are the types that are known."""
     if not model.opset_import:
         yield Limit("the model imports no operator set", None)
     names: set[str] = set()
@@ -153,6 +164,7 @@ def limits_of(model: Model, operators: Operators) -> Iterator[Limit]:
         tensor_type = value.type and value.type.tensor_type
         if tensor_type and (row := dtypes.BY_NUMBER.get(tensor_type.elem_type or 0)) is not None and row.name in TYPES:
             names.add(row.name)
+    names |= {name for use in uses if (name := _elements(use)) in TYPES}
     if "" in outside or read_at_load(model, outside):
         yield Limit(f"{SMALL_CONSTANTS}, such as shapes, are in another file, and it reads them before that file", None)
     yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
@@ -163,9 +175,63 @@ def limits_of(model: Model, operators: Operators) -> Iterator[Limit]:
             names_by_release.setdefault(first, []).append(name)
     for first, names_of_release in names_by_release.items():
         yield Limit(f"it has no kernel for {', '.join(names_of_release)} in operator set {version}", first)
+    yield from _limits_of_types(uses, version)
     own = {function.name for function in model.functions if function.domain == MICROSOFT}
     for name in sorted(operators.microsoft & FIRST_OF_MICROSOFT.keys() - own):
         yield Limit(f"it has no kernel on the CPU for {MICROSOFT}.{name}", FIRST_OF_MICROSOFT[name])
+
+
+def _limits_of_types(uses: Collection[TypeUse], version: int) -> Iterator[Limit]:
+    """The operators with a type for which some releases have no kernel, together where these releases are the same."""
+    names_by_limit: dict[tuple[str, str, str | None], list[str]] = {}
+    for use in sorted(uses):
+        if (row := lacking(use, version)) is None:
+            continue
+        (since, first), name = row, _elements(use)
+        if name in TYPES:  # older releases have it nowhere
+            if (oldest := TYPES[name]) is None:
+                continue
+            since = max(since, oldest, key=ORDER.index)
+        names_by_limit.setdefault((name, since, first), []).append(use.operator)
+    for (name, since, first), operators in names_by_limit.items():
+        reason = f"it has no kernel for {', '.join(dict.fromkeys(operators))} with {name} in operator set {version}"
+        yield Limit(reason, first, since)
+
+
+def _elements(use: TypeUse) -> str:
+    """The type of the elements of a tensor, such as FLOAT; something else for another type."""
+    return use.type.removeprefix("tensor(").removesuffix(")").upper()
+
+
+@cache
+def type_rows() -> dict[tuple[str, str, str], dict[int, tuple[str, str | None]]]:
+    """By operator, parameter and type, and by the operator set from which on: which releases lack the type.
+
+    They are those from the first release on, before the second one.
+    """
+    rows: dict[tuple[str, str, str], dict[int, tuple[str, str | None]]] = {}
+    for line in text_beside(__name__, "onnxruntime_types.txt").splitlines():
+        if line.startswith("#"):
+            continue
+        name, *parts = line.split(" ; ")
+        cells: list[str] = []
+        for part in parts:
+            number, *changed = part.split(" ")
+            cells = changed or cells
+            for cell in cells:
+                head, _, types = cell.partition("=")
+                parameter, _, releases = head.partition(":")
+                since, _, first = releases.partition("..")
+                for each in types.split(","):
+                    by_set = rows.setdefault((name, parameter, f"tensor({each})"), {})
+                    by_set[int(number)] = since or OLDEST, first or None
+    return rows
+
+
+def lacking(use: TypeUse, version: int) -> tuple[str, str | None] | None:
+    """Which releases lack a type in a version of ONNX's set: from the first one on, before the second one."""
+    by_set = type_rows().get((use.operator, use.parameter, use.type), {})
+    return next((by_set[number] for number in range(version, use.since - 1, -1) if number in by_set), None)
 
 
 def operators_of(nodes: Iterable[Node]) -> Operators:

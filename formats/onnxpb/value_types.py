@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import ChainMap
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.ir import MACHINE_LEARNING, ONNX, TRAINING, walk
+from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, TRAINING, walk
 from formats.ir.dtypes import BY_NAME, BY_NUMBER
 from formats.ir.model import Model, OptionalType, SequenceType, TensorType, Type, entries
 from formats.onnxpb.operator_sets import signature_of
@@ -126,6 +126,37 @@ def value_types(model: Model) -> Found:
     if model.graph is not None:
         _follow(model.graph, "graph", ChainMap(), [], versions, types_by_graph)
     return types_by_graph
+
+
+class TypeUse(NamedTuple):
+    """A type that an operator of ONNX has in a model; `since` is the version in which the operator got its types."""
+
+    operator: str
+    since: int
+    parameter: str  # of the operator's definition, such as T
+    type: str
+
+
+def type_uses(model: Model) -> set[TypeUse]:
+    """The types that ONNX's own operators have in the graphs of a model, as far as they are known."""
+    types_by_graph = value_types(model)
+    version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
+    uses: set[TypeUse] = set()
+    for where, graph in walk.graphs(model):
+        types, outer = ChainMap(types_by_graph.get(where, {})), where.rpartition(".node[")[0]
+        while outer:
+            types.maps.append(types_by_graph.get(outer, {}))
+            outer = outer.rpartition(".node[")[0]
+        for node in graph.node:
+            signature = signature_of(ONNX, node.op_type or "", version) if node.domain in STANDARD_DOMAINS else None
+            if signature is None:
+                continue
+            for names, parameters in ((node.input, signature.inputs), (node.output, signature.outputs)):
+                for index, name in enumerate(names if parameters else ()):
+                    parameter = parameters[min(index, len(parameters) - 1)]
+                    if parameter.is_same and (text := types.get(name)):
+                        uses.add(TypeUse(node.op_type or "", signature.since, parameter.name, text))
+    return uses
 
 
 def _follow(

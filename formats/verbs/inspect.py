@@ -394,13 +394,14 @@ def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> 
     if codec.domain is not None:
         return {runtime: tuple(releases) for runtime, releases in of_form.items()}
     from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, operators_of, reading
+    from formats.onnxpb.value_types import type_uses
 
     newest: dict[str, int] = {}
     for entry in chain(model.opset_import, *(each.opset_import for each in model.functions)):
         newest[entry.domain or ""] = max(newest.get(entry.domain or "", 0), entry.version or 0)
     releases = reading(model.ir_version or 0, newest)
-    for _, first in limits_of(model, operators_of(nodes)) if releases else ():
-        releases = tuple(release for release in releases if not is_before(release, first))
+    for limit in limits_of(model, operators_of(nodes), type_uses(model)) if releases else ():
+        releases = tuple(release for release in releases if not is_before(release, limit.first))
     read_form = of_form.get(ONNXRUNTIME, RELEASES)
     return {ONNXRUNTIME: tuple(release for release in releases if release in read_form)}
 
@@ -482,7 +483,10 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     except UnsupportedError as error:
         stops = (error.message,)
     changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in result.edits)
-    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *result.losses))
+    lacking = [loss for loss in result.losses if loss.kind == "runtime" and loss.matters]  # what the release lacks
+    stops += tuple(loss.detail for loss in lacking)
+    others = tuple(loss for loss in result.losses if loss not in lacking)
+    return RuntimeFindings(str(chosen.named), changes, stops, (*losses, *others))
 
 
 def span_of(tensor: Tensor) -> FileSpan | None:

@@ -14,7 +14,18 @@ import onnxruntime
 import pytest
 
 import formats
-from formats.codecs.onnxruntime_releases import NEWEST, RELEASES, first_with_kernel, is_before, reading
+from formats.codecs.onnxruntime_releases import (
+    NEWEST,
+    RELEASES,
+    first_with_kernel,
+    is_before,
+    lacking,
+    reading,
+    type_rows,
+)
+from formats.ir import ONNX
+from formats.onnxpb.operator_sets import signature_of
+from formats.onnxpb.value_types import TypeUse, type_uses
 from tests.rten.historical import historical_cases
 from tests.systems import NIGHT, PATIENCE_SECONDS
 
@@ -108,11 +119,28 @@ def test_the_installed_release_is_as_its_row() -> None:
     assert asked([sys.executable], {})["row"] == list(RELEASES[release])
 
 
+def test_the_rows_of_types_are_of_types_that_operators_may_have() -> None:
+    """Each row has a version of an operator, a type that its definition allows, and releases in their order."""
+    count = 0
+    for (name, parameter, kind), by_set in type_rows().items():
+        for version, (since, first) in by_set.items():
+            signature = signature_of(ONNX, name, version)
+            assert signature is not None
+            assert kind in signature.sets[parameter], (name, version, parameter)
+            assert is_before(since, first)
+            count += 1
+    assert count > 1000
+    assert lacking(TypeUse("Add", 14, "T", "tensor(int8)"), 17) == ("1.8", "1.21")
+    assert lacking(TypeUse("Softmax", 13, "T", "tensor(float16)"), 17) is None
+    assert lacking(TypeUse("Softmax", 13, "T", "tensor(float16)"), 18) == ("1.8", "1.17")
+    assert lacking(TypeUse("Conv", 11, "T", "tensor(double)"), 17) == ("1.8", None)
+
+
 @pytest.mark.outer
 def test_kernels_are_as_the_rows_say() -> None:
     """The installed release runs those versions of operators for which the rows know a kernel or a function.
 
-    A version is run if a session can be made of one of its models, whatever its types are.
+    A version is run if a session can be made of one of its models, whatever its types are; a type that one has is run.
     """
     release = ".".join(onnxruntime.__version__.split(".")[:2])
     if release not in RELEASES or onnx.defs.onnx_opset_version() < 28:
@@ -120,6 +148,7 @@ def test_kernels_are_as_the_rows_say() -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     loaded: dict[tuple[str, int], bool] = {}
+    untrue: list[TypeUse] = []
     for case in historical_cases():
         version = case.version
         if version.since > RELEASES[release].opset:
@@ -132,12 +161,16 @@ def test_kernels_are_as_the_rows_say() -> None:
             loaded.setdefault((version.op_type, version.since), False)
         else:
             loaded[version.op_type, version.since] = True
+            uses = type_uses(formats.from_onnx(proto))
+            rows = {use: lacking(use, proto.opset_import[0].version) for use in uses}
+            untrue += [use for use, row in rows.items() if row is not None and is_before(release, row[1])]
     wrong = {
         (name, since): runs
         for (name, since), runs in loaded.items()
         if runs == is_before(release, first_with_kernel(name, since))
     }
     assert wrong == {}
+    assert untrue == []
     assert len(loaded) > 500
 
 

@@ -12,7 +12,7 @@ import formats
 from formats.ir import walk
 from formats.ir.model import Graph, Model
 from formats.onnxpb.inference import inferred
-from formats.onnxpb.value_types import operator_type_text, value_types
+from formats.onnxpb.value_types import operator_type_text, type_uses, value_types
 
 FLOAT = TensorProto.FLOAT
 HEAD = '<ir_version: 10, opset_import: ["" : 23, "ai.onnx.ml" : 3, "com.microsoft" : 1]>\n'
@@ -113,6 +113,20 @@ def test_a_name_hides_the_one_around_it() -> None:
     found = value_types(formats.from_onnx(helper.make_model(graph)))
     assert ("tensor(float)", "") == (found["graph"]["w"], found["graph"]["y"])
     assert "" == found['graph.node[1].attribute["then_branch"].g']["r"]
+
+
+def test_the_types_that_operators_have() -> None:
+    """Each operator of ONNX has its types by parameter, also in inner graphs, with the values of those around them."""
+    model = text_model(
+        """(bool c, float16[2] x) => (double[2] y) { y = If(c) <then_branch = t () => (double[2] a)
+        { a = Cast<to = 11>(x) }, else_branch = e () => (double[2] b) { u = mine.Own(x) v = Neg(u)
+        b = Cast<to = 11>(v) }> }"""
+    )
+    assert type_uses(model) == {
+        ("If", 23, "B", "tensor(bool)"),
+        ("Cast", 23, "T1", "tensor(float16)"),
+        ("Cast", 23, "T2", "tensor(double)"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
 from formats.ir.copies import copied
 from formats.ir.model import attribute_named
+from formats.onnxpb.value_types import type_uses
 from formats.onnxruntime.layouts import UnknownBlockError, Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, SPECIAL, USE, Loss
 from formats.words import counted
@@ -131,10 +132,11 @@ def _newer_version(version: int, wanted: int, reason: str) -> Loss:
 
 def _refused(model: Model, release: str) -> Iterator[Loss]:
     """What is known to keep a release from the model, although it reads its versions."""
-    for reason, first in limits_of(model, _operators(model)):
-        if is_before(release, first) and not reason.startswith(SMALL_CONSTANTS):  # these come into the graph
-            later = f"; {first} is the first that has" if first else ""
-            yield Loss("runtime", "", f"onnxruntime {release} does not run the model: {reason}{later}", INTERFACE)
+    for limit in limits_of(model, _operators(model), type_uses(model)):
+        if limit.stops(release) and not limit.reason.startswith(SMALL_CONSTANTS):  # these come into the graph
+            later = f"; {limit.first} is the first that has" if limit.first else ""
+            detail = f"onnxruntime {release} does not run the model: {limit.reason}{later}"
+            yield Loss("runtime", "", detail, INTERFACE)
 
 
 def _operators(model: Model) -> Operators:

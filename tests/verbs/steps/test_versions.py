@@ -244,6 +244,10 @@ g (float[2] x) => (float[2] y) { y = com.microsoft.QuickGelu(x) }"""
 DEFORMED = """<ir_version: 10, opset_import: ["" : 21]> g (float[1,1,2,2] x, float[1,1,1,1] w, float[1,2,2,2] o)
 => (float[1,1,2,2] y) { y = DeformConv(x, w, o) }"""
 
+ADDED = """<ir_version: 7, opset_import: ["" : 14]> g (bool c, float[2] x) => (uint8[2] y) { y = If(c)
+<then_branch = t () => (uint8[2] a) { b = Cast<to = 2>(x) a = Add(b, b) },
+else_branch = e () => (uint8[2] d) { d = Cast<to = 2>(x) }> }"""
+
 
 @pytest.mark.parametrize(
     ("text", "older", "first", "reason"),
@@ -251,6 +255,7 @@ DEFORMED = """<ir_version: 10, opset_import: ["" : 21]> g (float[1,1,2,2] x, flo
         ("", "1.18", "1.19", "it has no kernels for INT4; 1.19 is the first that has"),
         (QUICK, "1.13", "1.14", "it has no kernel on the CPU for com.microsoft.QuickGelu; 1.14 is the first that has"),
         (DEFORMED, "1.18", "1.25", "it has no kernel for DeformConv in operator set 21; 1.25 is the first that has"),
+        (ADDED, "1.20", "1.21", "it has no kernel for Add with UINT8 in operator set 14; 1.21 is the first that has"),
     ],
 )
 def test_a_release_that_reads_the_versions_may_lack_kernels(
@@ -273,7 +278,29 @@ def test_a_release_that_reads_the_versions_may_lack_kernels(
     assert [(loss.kind, loss.detail, loss.matters) for loss in report.losses] == [
         ("runtime", f"onnxruntime {older} does not run the model: {reason}", True)
     ]
+    found = formats.inspect(tmp_path / "m.onnx", runtime=f"onnxruntime=={older}").runtime
+    assert found is not None
+    assert (found.runs, found.stops, found.losses) == (False, (report.losses[0].detail,), ())
     assert formats.convert(tmp_path / "m.onnx", tmp_path / "o.onnx", runtime=f"onnxruntime=={first}").losses == ()
+
+
+@pytest.mark.parametrize(("release", "told"), [("1.13", False), ("1.14", True), ("1.15", False)])
+def test_a_release_may_lack_what_an_older_one_has(release: str, told: bool, tmp_path: Path) -> None:
+    """Only the releases that lack a kernel are told; `inspect` promises those from which on all have it."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float16[2] x) => (float16[2] y) { y = Elu(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    losses = formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime=f"onnxruntime=={release}").losses
+    words = "it has no kernel for Elu with FLOAT16 in operator set 17; 1.15 is the first that has"
+    assert [loss.detail.partition(": ")[2] for loss in losses] == [words] * told
+    assert formats.inspect(tmp_path / "m.onnx").releases["onnxruntime"][0] == "1.15"
+
+
+def test_nothing_is_said_of_types_that_are_not_known(tmp_path: Path) -> None:
+    """A value that an unknown operator makes may have any type, so no release is said to lack a kernel for it."""
+    text = """<ir_version: 7, opset_import: ["" : 14, "own" : 1]> g (uint8[2] x) => (bool[2] y)
+    { a = own.Twice(x) b = Mul(a, a) y = Cast<to = 9>(b) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    assert not formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", runtime="onnxruntime==1.8").losses
 
 
 def test_no_release_reads_a_model_without_operator_sets(path: Path) -> None:
