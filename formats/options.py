@@ -451,6 +451,11 @@ def store_option() -> Any:
     return option(None, STORAGE, "Options of the store.", flags=(STORAGE_FLAG,), panel=REMOTE)
 
 
+def threshold_option(**more: Any) -> Any:
+    """The field for the size from which a tensor is stored outside the graph, of a class of options."""
+    return option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.", **more)
+
+
 def progress_option() -> Any:
     """The field of a class of options for a function that is called with the progress."""
     words = "A function that is called from time to time with the bytes done and the bytes to do."

@@ -79,9 +79,33 @@ def _model_lines(
     seen: Inspection, tensors: int | str, lists_nodes: bool, file_lines: Iterable[str] = ()
 ) -> Iterator[str]:
     """The content of one model of a file."""
+    for name, lines in _facts(seen).items():
+        for title, line in zip(chain((name,), repeat("")), filter(None, lines), strict=False):
+            yield f"  {title}".ljust(FACT_CELLS) + line
+    yield ""
+    if seen.runtime is not None:
+        yield from (*runtime_lines(seen.runtime), "")
+    if seen.nodes is not None:
+        yield from (*_node_lines(seen, lists_nodes), "")
+    if seen.parts is not None:
+        parts = [
+            (part.name or "(others)", f"{part.tensors:,}", f"{part.parameters:,}", f"{part.nbytes:,}")
+            for part in seen.parts
+        ]
+        yield from table(("part", "tensors", "parameters", "bytes"), parts) if parts else ["  no part has parameters"]
+        yield ""
+    yield from file_lines
+    totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
+    totals.append(("all", f"{len(seen.tensors):,}", _bytes_of_tensors(seen)))
+    yield from table(("data type", "tensors", "bytes"), totals)
+    yield from _tensor_lines(seen, tensors)
+
+
+def _facts(seen: Inspection) -> dict[str, list[str]]:
+    """What one line or few say of a model, by their titles; an empty line is left out."""
     nodes = sum(seen.operators.values())
     operators = ", ".join(f"{_part(name)} x {count:,}" for name, count in seen.operators.items())
-    facts = {
+    return {
         "producer": [_part(" ".join(filter(None, (seen.producer_name, seen.producer_version))))],
         "ir version": ["" if seen.ir_version is None else str(seen.ir_version)],
         "opsets": [", ".join(f"{_part(name or ONNX)} {version}" for name, version in seen.opsets.items())],
@@ -99,42 +123,25 @@ def _model_lines(
             )
         ],
     }
-    for name, lines in facts.items():
-        for title, line in zip(chain((name,), repeat("")), filter(None, lines), strict=False):
-            yield f"  {title}".ljust(FACT_CELLS) + line
-    yield ""
-    if seen.runtime is not None:
-        yield from runtime_lines(seen.runtime)
-        yield ""
-    if seen.nodes is not None:
-        yield from _node_lines(seen, lists_nodes)
-        yield ""
-    if seen.parts is not None:
-        parts = [
-            (part.name or "(others)", f"{part.tensors:,}", f"{part.parameters:,}", f"{part.nbytes:,}")
-            for part in seen.parts
-        ]
-        yield from table(("part", "tensors", "parameters", "bytes"), parts) if parts else ["  no part has parameters"]
-        yield ""
-    yield from file_lines
-    totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
-    count = len(seen.tensors)
-    yield from table(("data type", "tensors", "bytes"), [*totals, ("all", f"{count:,}", _bytes_of_tensors(seen))])
+
+
+def _tensor_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
+    """The largest tensors, or those whose names match a pattern, below an empty line."""
     shown = sorted(seen.tensors, key=lambda entry: -entry.nbytes)
     if isinstance(tensors, str):
         shown = [entry for entry in shown if fnmatchcase(entry.name or entry.where, tensors)]
         yield "" if shown else f"  no tensor is called {tensors}"
     else:
         shown = shown[:tensors]
+        yield from [""] if shown else []
     if shown:
-        yield from [""] if isinstance(tensors, int) else []
         yield from table(
             ("tensor", "data type", "dims", "bytes", "offset", "file"),
             [_tensor_row(entry) for entry in shown],
             ("file", "offset", "data type", "dims"),
         )
-        if isinstance(tensors, int) and count > tensors:
-            yield f"  and {count - tensors:,} more (--tensors {count} or --json lists all)"
+    if shown and len(shown) < len(seen.tensors) and isinstance(tensors, int):
+        yield f"  and {len(seen.tensors) - tensors:,} more (--tensors {len(seen.tensors)} or --json lists all)"
 
 
 def _known_releases(name: str, releases: Sequence[str]) -> str:

@@ -60,7 +60,7 @@ def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Edi
     new = copied(model)
     calls = expand_calls(new)
     work = _Float16Conversion(new, keep_io_types)
-    work.look_at_all()
+    work.find_values()
     work.settle()
     work.rewrite_all()
     return new, work.result(calls)
@@ -92,19 +92,19 @@ class _Float16Conversion:
         self.casts = 0
         self.interface: list[tuple[str, list[str]]] = []  # whose type changes: [("input", ["x"]), ("output", ["y"])]
 
-    def look_at_all(self) -> None:
+    def find_values(self) -> None:
         """Find the values of all graphs, and what nodes want.
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        self._look(main_graph(self.model), "graph", ChainMap(), value_types(self.model))
+        self._find_values_of(main_graph(self.model), "graph", ChainMap(), value_types(self.model))
         if self.unknown:
             raise UnsupportedError(
                 "float16 needs the types of all values, and these are not known: "
                 f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
             )
 
-    def _look(
+    def _find_values_of(
         self, graph: Graph, where: str, outer: ChainMap[str, FloatValue], all_types: Mapping[str, Mapping[str, str]]
     ) -> None:
         types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
@@ -132,13 +132,13 @@ class _Float16Conversion:
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             form = self._form_of(node, values)
-            self._look_at(node, place, form, values)
+            self._note_wanted_types(node, place, form, values)
             for name, inner in subgraphs_of(node):
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self._look(inner, at, values, all_types)
+                self._find_values_of(inner, at, values, all_types)
         for output in graph.output:
             value = values.get(output.name or "")
             if value is not None and value.kind != "other":
@@ -155,7 +155,7 @@ class _Float16Conversion:
     def _is_beyond(self, tensor: Tensor) -> bool:
         return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)
 
-    def _look_at(self, node: Node, place: str, form: FloatForm, values: ChainMap[str, FloatValue]) -> None:
+    def _note_wanted_types(self, node: Node, place: str, form: FloatForm, values: ChainMap[str, FloatValue]) -> None:
         """Note in which types a node wants its inputs."""
         floats = any((made := values.get(name)) is not None and made.kind != "other" for name in node.output)
         for index, name in enumerate(node.input):

@@ -117,6 +117,7 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
     Raises: EditError for an unknown name, or for values that do not fit each other.
     """
     links = _links(first, second, connect)
+    # Said first, in the words of the caller: what follows renames values of the second model.
     edits = [Edit("merge", f"{link.output.name} is the input {link.input.name} of the second model") for link in links]
     join_imports(first, second)
     result = _join_dims(first, second, links)

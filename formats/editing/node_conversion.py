@@ -21,7 +21,6 @@ from formats.editing.node_forms import (
 from formats.editing.older_operators import OLDER
 from formats.editing.scopes import names_used, subgraphs_of
 from formats.editing.version_steps import Step, step_to
-from formats.errors import FormatError
 from formats.extras import needed
 from formats.ir import ONNX
 from formats.ir.copies import copied
@@ -127,8 +126,6 @@ def _in_step(lone: LoneNode, version: int, step: int, *, up: bool) -> tuple[Node
     form, after = NodeForm(lone), step if up else step - 1
     try:
         (row.up if up else row.down)(lone, form)
-    except FormatError:
-        raise
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the node is not valid in its own version
         raise NoFormError("its attributes, inputs and constants do not fit together") from error
     for node in form.nodes:

@@ -5,7 +5,7 @@ Spec: ONNX operators, Einsum-12, Trilu-14, Resize-10 and ScatterElements-11.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.node_forms import NoFormError
 from formats.editing.rewritings import INDICES
@@ -71,23 +71,20 @@ def _computed_mask(data: str, shift: str, new: NodeForm, *, is_upper: bool) -> s
     return new.add("Less", ["columns", edge] if is_upper else [edge, "columns"], "mask")
 
 
+class _Product(NamedTuple):
+    """The equation of an Einsum that is a MatMul, by the letters of its axes."""
+
+    sides: list[str]  # the two inputs
+    result: str
+    batch: str  # axes of both sides and of the result
+    rows: str  # the axis that only the left side has, or none
+    columns: str  # the axis that only the right side has, or none
+    summed: str
+
+
 def einsum(old: LoneNode, new: NodeForm, wanted: int) -> None:
     """A product of two tensors as a MatMul, where each side has at most one axis of its own."""
-    equation = str(old.value("equation", ""))
-    terms, arrow, result = equation.replace(" ", "").partition("->")
-    sides = terms.split(",")
-    if not arrow or len(sides) != 2 or len(old.node.input) != 2:
-        raise NoFormError("only an equation of two inputs with `->` can be written as a MatMul")
-    left, right = sides
-    if not all(len(set(letters)) == len(letters) and "." not in letters for letters in (left, right, result)):
-        raise NoFormError("an equation with an ellipsis or with one letter twice is no MatMul")
-    batch = "".join(letter for letter in result if letter in left and letter in right)
-    summed = "".join(letter for letter in left if letter in right and letter not in result)
-    rows, columns = ("".join(letter for letter in side if letter not in batch + summed) for side in sides)
-    if len(summed) != 1 or len(rows) > 1 or len(columns) > 1 or set(rows + columns) - set(result):
-        raise NoFormError(f"a MatMul sums over one axis and has one more on each side, not {terms}->{result}")
-    if set(batch + rows + columns) != set(result):
-        raise NoFormError(f"the result of {terms}->{result} has a letter that no input has")
+    sides, result, batch, rows, columns, summed = _as_product(str(old.value("equation", "")), len(old.node.input))
     # batch, rows, summed x batch, summed, columns -> batch, rows, columns; an axis that a side lacks has size one
     for index, (word, letters, missing) in enumerate(
         (
@@ -103,6 +100,25 @@ def einsum(old: LoneNode, new: NodeForm, wanted: int) -> None:
     _with_axes("Squeeze", "product", "squeezed", [len(batch) + 2 + axis for axis in missing], new)
     perm = [(batch + rows + columns).index(letter) for letter in result]
     new.add("Transpose" if perm else "Identity", ["squeezed"], old.output(0), perm=perm or None)
+
+
+def _as_product(equation: str, inputs: int) -> _Product:
+    """The equation of an Einsum with this number of inputs. Raises: NoFormError if it is no MatMul."""
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    sides = terms.split(",")
+    if not arrow or len(sides) != 2 or inputs != 2:
+        raise NoFormError("only an equation of two inputs with `->` can be written as a MatMul")
+    left, right = sides
+    if not all(len(set(letters)) == len(letters) and "." not in letters for letters in (left, right, result)):
+        raise NoFormError("an equation with an ellipsis or with one letter twice is no MatMul")
+    batch = "".join(letter for letter in result if letter in left and letter in right)
+    summed = "".join(letter for letter in left if letter in right and letter not in result)
+    rows, columns = ("".join(letter for letter in side if letter not in batch + summed) for side in sides)
+    if len(summed) != 1 or len(rows) > 1 or len(columns) > 1 or set(rows + columns) - set(result):
+        raise NoFormError(f"a MatMul sums over one axis and has one more on each side, not {terms}->{result}")
+    if set(batch + rows + columns) != set(result):
+        raise NoFormError(f"the result of {terms}->{result} has a letter that no input has")
+    return _Product(sides, result, batch, rows, columns, summed)
 
 
 def _with_axes(operator: str, name: str, result: str, axes: list[int], new: NodeForm) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formats.editing.node_forms import LoneNode, NodeForm
-    from formats.editing.rewritings import Rewriting
 
 EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero without allowzero"
 EVEN: Final = "its last part may be smaller than the others, which Split cannot do before version 18"
@@ -269,16 +268,6 @@ def dft_down(old: LoneNode, new: NodeForm) -> None:
 
 
 # Attributes with other names and types
-
-
-def renamed(**names: str) -> Rewriting:
-    """The node with other names of attributes."""
-
-    def rewrite(old: LoneNode, new: NodeForm) -> None:
-        values = {new_name: old.value(name) for name, new_name in names.items() if old.attribute(name) is not None}
-        new.keep(drop=names, **values)
-
-    return rewrite
 
 
 def cast_up(old: LoneNode, new: NodeForm) -> None:

@@ -53,7 +53,7 @@ NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
 
 
-class Waiting(NamedTuple):
+class PlacedNode(NamedTuple):
     """A node that has to be converted: its place, and what it is without its neighbours."""
 
     place: str
@@ -89,7 +89,7 @@ def with_opset(model: Model, version: int, domain: str = "") -> tuple[Model, Edi
         raise UnsupportedError(f"{domain or 'ONNX'} has the operator sets 1 to {newest}, not {unknown[0]}")
     new = copied(model)
     work = _SetConversion(new, version, domain)
-    work.look_at_all()
+    work.find_nodes()
     work.convert()
     for imports in (new.opset_import, *(function.opset_import for function in new.functions)):
         for index, entry in enumerate(imports):
@@ -105,8 +105,8 @@ class _SetConversion:
     def __init__(self, model: Model, version: int, domain: str) -> None:
         self.model, self.version, self.domain = model, version, domain
         self.functions = functions_of(model.functions)
-        self.lone: dict[FormKey, LoneNode] = {}
-        self.waiting: dict[int, Waiting] = {}  # by the identity of the node
+        self.lone_nodes: dict[FormKey, LoneNode] = {}
+        self.to_convert: dict[int, PlacedNode] = {}  # by the identity of the node
         self.forms: dict[FormKey, NodeForm] = {}
         self.refusals: dict[FormKey, str] = {}
         self.names = Names()
@@ -115,7 +115,7 @@ class _SetConversion:
         self.calls: dict[Key, list[list[Type | None]]] = {}  # the types of the inputs of each call of a function
         self.why_unknown = ""
 
-    def look_at_all(self) -> None:
+    def find_nodes(self) -> None:
         """Find the nodes that have to be converted, in all graphs and functions."""
         types = self.types_of(self.model)
         roots = [("graph", self.model.graph)]
@@ -123,10 +123,10 @@ class _SetConversion:
             roots += [
                 (f"training_info[{index}].{word}", getattr(info, word)) for word in ("initialization", "algorithm")
             ]
-        given = version_of(self.model.opset_import, self.domain) or 0
+        imported = version_of(self.model.opset_import, self.domain) or 0
         for where, graph in roots:
             if graph is not None:
-                self.look(graph, where, given, ChainMap(), ChainMap(), types)
+                self.find_nodes_of(graph, where, imported, ChainMap(), ChainMap(), types)
         places = {id(function): index for index, function in enumerate(self.model.functions)}
         for key in _callers_first(self.functions):
             function = self.functions[key]
@@ -134,7 +134,7 @@ class _SetConversion:
             if (own := version_of(function.opset_import, self.domain)) is not None:
                 where = f"functions[{index}]"
                 types = self.types_of(self.body(function, key), where)
-                self.look(function, where, own, ChainMap(), ChainMap(), types)
+                self.find_nodes_of(function, where, own, ChainMap(), ChainMap(), types)
 
     def types_of(self, model: Model, where: str = "graph") -> dict[str, dict[str, Type]]:
         """The types of values that are known, by the place of their graph and by name; `where` is the first place."""
@@ -160,16 +160,16 @@ class _SetConversion:
         # Without the other functions, so that the time for many functions is not that of each with all others.
         return Model(self.model.ir_version, opset_import=function.opset_import, graph=graph)
 
-    def look(
+    def find_nodes_of(
         self,
         graph: Graph | Function,
         where: str,
-        given: int,
+        imported: int,
         types: ChainMap[str, Type | None],
         constants: ChainMap[str, Tensor | None],
         types_by_place: Mapping[str, dict[str, Type]],
     ) -> None:
-        """Find the nodes of a graph that have to be converted."""
+        """Find the nodes of a graph that have to be converted; the model or function has `imported` this version."""
         hidden: dict[str, Any] = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
         own = {} if isinstance(graph, Function) else dict(known_types(graph))
         types = types.new_child(hidden | own | types_by_place.get(where, {}))
@@ -181,23 +181,23 @@ class _SetConversion:
             for name, inner in subgraphs_of(node):
                 attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self.look(inner, at, given, types, constants, types_by_place)
+                self.find_nodes_of(inner, at, imported, types, constants, types_by_place)
             if (key := key_of(node.domain, node.op_type, node.overload)) in self.functions:
                 self.calls.setdefault(key, []).append([types.get(name) for name in node.input])
-            elif self.changes(node, given):
+            elif self.changes(node, imported):
                 single = lone_node(node, types.get, constants.get)
-                form = (given, single.key)
-                self.lone.setdefault(form, single)
-                self.waiting[id(node)] = Waiting(place, node, form)
+                form = (imported, single.key)
+                self.lone_nodes.setdefault(form, single)
+                self.to_convert[id(node)] = PlacedNode(place, node, form)
 
-    def changes(self, node: Node, given: int) -> bool:
+    def changes(self, node: Node, imported: int) -> bool:
         """Whether the operator of a node has another form in the new version."""
         operator = node.op_type or ""
         if domain_key(node.domain) != self.domain:
             return False
-        key = (operator, given)
+        key = (operator, imported)
         if key not in self.differs:
-            self.differs[key] = since(operator, given, self.domain) != since(operator, self.version, self.domain)
+            self.differs[key] = since(operator, imported, self.domain) != since(operator, self.version, self.domain)
         return self.differs[key]
 
     def constants(self, graph: Graph | Function) -> Iterator[Tensor]:
@@ -212,7 +212,7 @@ class _SetConversion:
 
     def convert(self) -> None:
         """Convert the nodes. Raises: UnsupportedError for all that cannot be converted."""
-        for key, single in self.lone.items():
+        for key, single in self.lone_nodes.items():
             try:
                 self.forms[key] = converted(single, key[0], self.version)
             except NoFormError as error:  # noqa: PERF203 (all reasons are collected)
@@ -227,11 +227,11 @@ class _SetConversion:
         """Replace the nodes of a graph by their new forms."""
         nodes: list[Node] = []
         for node in graph.node:
-            waiting = self.waiting.get(id(node))
-            if waiting is None:
+            placed = self.to_convert.get(id(node))
+            if placed is None:
                 nodes.append(node)
                 continue
-            made, tensors = instance(self.forms[waiting.key], node, self.fresh)
+            made, tensors = instance(self.forms[placed.key], node, self.fresh)
             is_old = (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS
             if isinstance(graph, Function) or is_old:  # whose initializers would have to be inputs
                 made = [*map(constant_node, tensors), *made]
@@ -263,10 +263,10 @@ class _SetConversion:
     def refusal(self) -> str:
         """The error for the nodes that cannot be converted."""
         lines = []
-        for waiting in self.waiting.values():
-            if reason := self.refusals.get(waiting.key):
-                name = f" {waiting.node.name!r:.80}" if waiting.node.name else ""
-                lines.append(f"{waiting.place} ({waiting.node.op_type}{name}): {reason}")
+        for placed in self.to_convert.values():
+            if reason := self.refusals.get(placed.key):
+                name = f" {placed.node.name!r:.80}" if placed.node.name else ""
+                lines.append(f"{placed.place} ({placed.node.op_type}{name}): {reason}")
         shown = listed(lines, NAMED, "; ", "node")
         words = f" of {self.domain}" if self.domain else ""
         return f"the model cannot be written in operator set {self.version}{words}: {shown}{self.why_unknown}"
@@ -274,19 +274,19 @@ class _SetConversion:
     def losses(self) -> Iterator[Loss]:
         """What differs, each once."""
         places: dict[tuple[str, Seen], list[str]] = {}
-        for waiting in self.waiting.values():
-            for difference in self.forms[waiting.key].differences.items():
-                places.setdefault(difference, []).append(waiting.place)
+        for placed in self.to_convert.values():
+            for difference in self.forms[placed.key].differences.items():
+                places.setdefault(difference, []).append(placed.place)
         for (detail, seen), where in places.items():
             times = f" ({len(where)} times)" if len(where) > 1 else ""
             yield Loss("opset", where[0], f"{detail}{times}", RARE if seen == RARE else SPECIAL)
 
-    def sentence(self, given: int) -> str:
+    def sentence(self, imported: int) -> str:
         """What was done."""
-        counts = Counter(waiting.node.op_type or "" for waiting in self.waiting.values())
-        defined = {waiting.node.op_type for waiting in self.waiting.values() if self.forms[waiting.key].is_defined}
+        counts = Counter(placed.node.op_type or "" for placed in self.to_convert.values())
+        defined = {placed.node.op_type for placed in self.to_convert.values() if self.forms[placed.key].is_defined}
         words = f" of {self.domain}" if self.domain else ""
-        text = f"operator set {given} -> {self.version}{words}, {counted(len(self.waiting), 'node')} converted"
+        text = f"operator set {imported} -> {self.version}{words}, {counted(len(self.to_convert), 'node')} converted"
         if defined:
             names = ", ".join(sorted(f"{name} x {counts[name or '']}" for name in defined))
             text += f"; written with other operators: {names}"

@@ -72,22 +72,26 @@ def resize_places_down(old: LoneNode, new: NodeForm) -> None:
     scales = old.input(2)
     values = old.constant(scales)
     if old.input(3):
-        sizes, dims = constant_of(old, 3, "sizes"), old.dims(old.input(0))
-        if dims is None or any(not dim for dim in dims):
-            raise NoFormError(
-                "before version 11, it has scales instead of sizes, and the dims of its data are not known"
-            )
-        ratios = [size / (dim or 1) for size, dim in zip(sizes, dims, strict=True)]
-        scales = new.constant(ratios, dtypes.FLOAT, "scales")
+        scales = _scales_for_sizes(old, new)
         values = new.constants[scales].numpy()
-        if any(
-            math.floor((dim or 1) * float(scale)) != size for dim, scale, size in zip(dims, values, sizes, strict=True)
-        ):
-            raise NoFormError("before version 11, it has scales instead of sizes, and no scale gives these")
     if mode == "nearest":
         _check_nearest(values)
     gone = ("coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value")
     new.keep(inputs=[old.input(0), scales], drop=gone)
+
+
+def _scales_for_sizes(old: LoneNode, new: NodeForm) -> str:
+    """A constant with the scales that give the sizes of a Resize. Raises: NoFormError if there are none."""
+    sizes, dims = constant_of(old, 3, "sizes"), old.dims(old.input(0))
+    if dims is None or any(not dim for dim in dims):
+        raise NoFormError("before version 11, it has scales instead of sizes, and the dims of its data are not known")
+    known_dims = [dim or 1 for dim in dims]
+    ratios = [size / dim for size, dim in zip(sizes, known_dims, strict=True)]
+    scales = new.constant(ratios, dtypes.FLOAT, "scales")
+    rounded = new.constants[scales].numpy()  # to float32: a scale may be too small for its size
+    if any(math.floor(dim * float(scale)) != size for dim, scale, size in zip(known_dims, rounded, sizes, strict=True)):
+        raise NoFormError("before version 11, it has scales instead of sizes, and no scale gives these")
+    return scales
 
 
 def resize_region_up(old: LoneNode, new: NodeForm) -> None:

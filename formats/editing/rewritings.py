@@ -46,6 +46,16 @@ def dropped(*names: str) -> Rewriting:
     return lambda old, new: new.keep(drop=names)
 
 
+def renamed(**names: str) -> Rewriting:
+    """The node with other names of attributes."""
+
+    def rewrite(old: LoneNode, new: NodeForm) -> None:
+        values = {new_name: old.value(name) for name, new_name in names.items() if old.attribute(name) is not None}
+        new.keep(drop=names, **values)
+
+    return rewrite
+
+
 def without_ones(name: str) -> Rewriting:
     """The node without a list of ones, which means the same as none."""
 

@@ -71,6 +71,7 @@ def make_attribute(name: str, value: Any) -> Attribute:
         pairs = [_field_and_value(name, entry) for entry in value]
         fields = {field for field, _ in pairs}
         field = "f" if fields == {"i", "f"} else pairs[0][0]
+        # Integers among floats are floats; no other mixture is a list of ONNX.
         if fields - {field} not in (set(), {"i"}) or (fields != {field} and field != "f"):
             raise EditError(f"the attribute {name} is a list of values of different kinds")
         return _attribute(name, _LISTS[field], [float(entry) if field == "f" else entry for _, entry in pairs])

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ENCRYPTED, KEY
 from formats.errors import OptionError
-from formats.options import MOST_ALIGNED_BYTES, SWITCH, Flag, OptionKind, choice, option, option_rows, settle, size
+from formats.options import (
+    MOST_ALIGNED_BYTES,
+    SWITCH,
+    Flag,
+    OptionKind,
+    choice,
+    option,
+    option_rows,
+    settle,
+    size,
+    threshold_option,
+)
 
 if TYPE_CHECKING:
     from formats.codecs.keys import Key
@@ -71,9 +82,7 @@ class OnnxOptions:
             INLINE,
         ),
     )
-    size_threshold: int = option(
-        1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.", **OUTSIDE
-    )
+    size_threshold: int = threshold_option(**OUTSIDE)
     alignment: int | None = option(
         None,
         size(1, MOST_ALIGNED_BYTES),

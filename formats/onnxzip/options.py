@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from formats.options import SWITCH, option, settle, size
+from formats.options import SWITCH, option, settle, size, threshold_option
 
 MAX_ALIGNMENT = 1 << 16
+
+
+def alignment_option() -> Any:
+    """The field for the alignment of tensors in an archive, of a class of options."""
+    words = "Put each of these tensors at a multiple of SIZE; 64 by default."
+    return option(64, size(1, MAX_ALIGNMENT, power_of_two=True), words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +29,8 @@ class ArchiveOptions:
     Raises: OptionError for an invalid value.
     """
 
-    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
-    alignment: int = option(
-        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of these tensors at a multiple of SIZE; 64 by default."
-    )
+    size_threshold: int = threshold_option()
+    alignment: int = alignment_option()
     dedup: bool = option(False, SWITCH, "Store equal weights only once.")
     sha256: bool = option(False, SWITCH, "Add the SHA-256 of each entry, for `sha256sum -c` and signatures.")
 

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
 ALL_PERMISSIONS = 0o777
 
 
+class AddressMark:
+    """Marks the class `Address`: its module takes longer to import than a small model to read, and few need it."""
+
+
+class StreamMark:
+    """Marks the class `Stream`, whose module imports this one."""
+
+
 def is_address(path: object) -> TypeGuard[Address]:
-    """Whether a path is an `Address`; the caller needs no import of that class."""
-    return hasattr(path, "storage_options")
+    """Whether a path is an `Address`."""
+    return isinstance(path, AddressMark)
 
 
 def is_stream(path: object) -> TypeGuard[Stream]:
-    """Whether a path is a `Stream`; the caller needs no import of that class."""
-    return hasattr(path, "is_stream")
+    """Whether a path is a `Stream`."""
+    return isinstance(path, StreamMark)
 
 
 def or_stream(path: Path) -> Path:

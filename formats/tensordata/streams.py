@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from formats.errors import EncodeError, FormatError, TensorDataError, UnsupportedError
 from formats.tensordata.engine import Result, source_files_of, transfer
-from formats.tensordata.file import ALL_PERMISSIONS, TRAFFIC, File
+from formats.tensordata.file import ALL_PERMISSIONS, TRAFFIC, File, StreamMark
 from formats.tensordata.local.osio import SYSTEM, LocalFile, Located
 from formats.tensordata.local.output import OpenedFile
 
@@ -37,14 +37,12 @@ else:
 PIECE_BYTES = 1 << 20
 
 
-class Stream(_Path):
+class Stream(_Path, StreamMark):
     """A stream of bytes that is read or written once, from its start to its end.
 
     It is a path whose text is the name of the stream, but no system call can open it. `is_terminal`: the written bytes
     are shown to people.
     """
-
-    is_stream = True
 
     def __new__(cls, name: str, *_: Any, **__: Any) -> Stream:
         """A stream with that name for messages."""

@@ -75,7 +75,7 @@ def save(
     chosen = choose(target, options, in_one_file(keywords, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     planned = plan_of_any(model_of(model), target, destination, chosen)
-    return _write(planned, target, chosen, conversion, started)
+    return _write(planned, target, chosen, conversion, started, _ReadFile())
 
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
@@ -139,6 +139,15 @@ class Way(NamedTuple):
     change: Callable[[Model], Changed] | None = None
 
 
+class _ReadFile(NamedTuple):
+    """What the report says of the file that the model was read from; nothing, if the model was in memory."""
+
+    path: Path | None = None
+    format: str | None = None
+    notes: tuple[Loss, ...] = ()
+    files: tuple[Path, ...] = ()
+
+
 def _cautions(opened: Opened, target: Codec, chosen: Choice) -> list[Loss]:
     """The warnings about a file that hold for what is written.
 
@@ -163,14 +172,14 @@ def converted(src: AnySource, dst: AnyDestination, way: Way, keywords: Mapping[s
         with_storage(place, chosen.engine.storage_options, chosen.engine.retries) for place in (path, destination)
     )
     with collector_paused():  # until the model is freed: of all that was made, only the plan is left to search
-        planned, of_source = _planned(path, destination, target, chosen, conversion, way)
+        planned, source = _planned(path, destination, target, chosen, conversion, way)
     with located(path):
-        return _write(planned, target, chosen, conversion, started, **of_source)
+        return _write(planned, target, chosen, conversion, started, source)
 
 
 def _planned(
     path: Path, destination: Path, target: Codec, chosen: Choice, conversion: ConversionOptions, way: Way
-) -> tuple[Planned, dict[str, Any]]:
+) -> tuple[Planned, _ReadFile]:
     """The plan of a conversion, and what its report says of the file that is read."""
     opened = open_model(
         path,
@@ -195,17 +204,20 @@ def _planned(
             permissions=common_permissions(allowed),
         )
         notes = (*opened.notes, *opened.left_out(chosen.reading.model))  # now: the file may change afterwards
-    of_source = {"source": path, "source_format": opened.codec.name, "notes": notes, "source_files": source_files}
-    return planned._replace(plan=plan, edits=(*changed.result.edits, *planned.edits)), of_source
+    edits = (*changed.result.edits, *planned.edits)
+    return planned._replace(plan=plan, edits=edits), _ReadFile(path, opened.codec.name, notes, source_files)
 
 
 def _write(
-    planned: Planned, target: Codec, chosen: Choice, conversion: ConversionOptions, started: float, **of_source: Any
+    planned: Planned, target: Codec, chosen: Choice, conversion: ConversionOptions, started: float, source: _ReadFile
 ) -> ConversionReport:
-    """Write what is planned, and report it; `of_source` are fields of the report, if the model was read from a file."""
+    """Write what is planned, and report it."""
     plan, replaced = check_and_execute(planned.plan, target, chosen, conversion)
     return ConversionReport(
-        **{"source": None, "source_format": None, **of_source},
+        source=source.path,
+        source_format=source.format,
+        notes=source.notes,
+        source_files=source.files,
         destination=plan.files[-1].path,
         target_format=target.name,
         files=written_files(plan.files),

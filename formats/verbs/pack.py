@@ -19,8 +19,8 @@ from formats.errors import OptionError, UnknownFormatError, file_exists, no_dire
 from formats.ir.archive_link import without_link
 from formats.onnxzip import CODEC
 from formats.onnxzip.names import FILES_PREFIX, MODEL_NAME, MODEL_PREFIX, broken_by_name, broken_by_names
-from formats.onnxzip.options import MAX_ALIGNMENT, ArchiveOptions
-from formats.options import make_each_options, option, settle, size, text
+from formats.onnxzip.options import ArchiveOptions, alignment_option
+from formats.options import make_each_options, option, settle, text, threshold_option
 from formats.tensordata.engine import EngineOptions, execute, partial_progress
 from formats.tensordata.file import File
 from formats.tensordata.local.directory import Folder, LinkFoundError, made_folders, move_file, sync_directory
@@ -70,10 +70,8 @@ class PackingOptions:
     default: str | None = option(
         None, text("NAME", "the name of a model"), "Make this model the default one.", common=True
     )
-    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
-    alignment: int = option(
-        64, size(1, MAX_ALIGNMENT, power_of_two=True), "Put each of these tensors at a multiple of SIZE; 64 by default."
-    )
+    size_threshold: int = threshold_option()
+    alignment: int = alignment_option()
 
     def __post_init__(self) -> None:
         settle(self)

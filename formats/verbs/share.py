@@ -22,7 +22,7 @@ from formats.onnxpb.codecs import CODEC
 from formats.onnxpb.external.data_files import ExternalLayout, check_shared_data, left_behind
 from formats.onnxpb.external.model import PlacedModel, plan_files, weights_of
 from formats.onnxpb.options import SAFETENSORS, OnnxOptions
-from formats.options import MOST_ALIGNED_BYTES, OptionKind, make_each_options, option, settle, size
+from formats.options import MOST_ALIGNED_BYTES, OptionKind, make_each_options, option, settle, size, threshold_option
 from formats.tensordata.engine import EngineOptions, transfer
 from formats.tensordata.local.directory import made_folders
 from formats.tensordata.plan import LEFT_BEHIND, Digest, WritePlan, losses_in_order
@@ -83,7 +83,7 @@ class ShareOptions:
         "Name the file with the weights that all models share NAME; shared.data by default.",
         common=True,
     )
-    size_threshold: int = option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.")
+    size_threshold: int = threshold_option()
     alignment: int = option(
         PAGE_BYTES, size(1, MOST_ALIGNED_BYTES), "Put each of these tensors at a multiple of SIZE; 4K by default."
     )

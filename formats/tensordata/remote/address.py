@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, unquote
 
 from formats.errors import OptionError
+from formats.tensordata.file import AddressMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,7 +82,7 @@ def _not_local(address: Address) -> Address:
     return address
 
 
-class Address(_Path):
+class Address(_Path, AddressMark):
     """Where a file is in a store of objects or on another machine; all its parts are compared.
 
     `storage_options` are those of fsspec. `retries` is how often a request is repeated that failed for a

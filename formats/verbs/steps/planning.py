@@ -89,8 +89,6 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     if not data_files.keeps_references:
         model = without_link(model)
     translates = is_translated(model, target)
-    losses: tuple[Loss, ...] = ()
-    changes: tuple[Change, ...] = ()
     edits: tuple[Edit, ...] = ()
     if chosen.metadata:
         from formats.editing.model_edits import with_metadata  # few conversions need it
@@ -98,17 +96,10 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         model, said = with_metadata(model, chosen.metadata)
         edits = said.edits
     # First ONNX's operators, then what the runtime needs, then the versions: each step takes what the one before made.
-    if own_codec(model) not in (None, target):
-        model, losses = raise_model(model, pin=chosen.raising.pin)
-    elif chosen.raising.pin:
-        raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
-    if chosen.runtime.channel_block is not None:
-        from formats.onnxruntime.layouts import in_usual_layout  # few conversions need it
-
-        model, more_losses = in_usual_layout(model, chosen.runtime.channel_block)
-        losses += more_losses
+    model, losses = _with_onnx_operators(model, target, chosen)
     named = chosen.runtime.named
     runtime = named.runtime if named is not None and target.domain is None else None
+    changes: tuple[Change, ...] = ()
     if runtime is not None:
         runnable = runtime.runnable(model, chosen.exact)
         if runnable.error is not None:
@@ -125,6 +116,21 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     if runtime is not None:
         runtime.check_data_files(plan, data_files.alignment)
     return Planned(plan._replace(losses=(*losses, *plan.losses)), changes, edits, translates)
+
+
+def _with_onnx_operators(model: Model, target: Codec, chosen: Choice) -> tuple[Model, tuple[Loss, ...]]:
+    """The model with ONNX's operators, unless those of the target are its own, and the losses."""
+    losses: tuple[Loss, ...] = ()
+    if own_codec(model) not in (None, target):
+        model, losses = raise_model(model, pin=chosen.raising.pin)
+    elif chosen.raising.pin:
+        raise OptionError("`pin` is only for models whose operators differ from the target's, such as .rten files")
+    if chosen.runtime.channel_block is not None:
+        from formats.onnxruntime.layouts import in_usual_layout  # few conversions need it
+
+        model, more_losses = in_usual_layout(model, chosen.runtime.channel_block)
+        losses += more_losses
+    return model, losses
 
 
 def own_codec(model: Model) -> Codec | None:

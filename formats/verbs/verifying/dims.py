@@ -13,7 +13,7 @@ from formats.ir.model import entries
 from formats.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from formats.ir.model import Node
 
@@ -118,35 +118,65 @@ def _matrix_problem(name: str, first: Dims | None, second: Dims | None, turn_a: 
 
 def dims_of_results(node: Node, version: int, dims: Sequence[Dims | None]) -> Sequence[Dims | None]:
     """The dims of the results of a node with inputs of these dims, as far as they are plain."""
-    name = node.op_type or ""
-    first = dims[0] if dims else None
-    if name == "Constant":
+    operator = node.op_type or ""
+    if operator == "Constant":
         tensor = node.attribute[0].t if len(node.attribute) == 1 else None
         return [] if tensor is None else [tuple(tensor.dims)]
-    if name in SAME:
-        return [first]
-    if name in BROADCASTING and version >= BROADCASTING[name]:
-        return [_broadcast([each for each in dims if each is not None])] if None not in dims and dims else []
-    if first is None:
+    if operator in SAME:
+        return [dims[0] if dims else None]
+    if operator in BROADCASTING and version >= BROADCASTING[operator]:
+        return [_broadcast([shape for shape in dims if shape is not None])] if None not in dims and dims else []
+    if operator not in RESULTS:
         return []
-    if name == "Transpose":
-        perm = _integers(node, "perm") or list(reversed(range(len(first))))
-        return [tuple(first[index] for index in perm)]
-    if name == "MatMul" and dims[1] is not None and len(first) > 1 and len(dims[1]) > 1:
-        outer = _broadcast([first[:-2], dims[1][:-2]])
-        return [] if outer is None else [(*outer, first[-2], dims[1][-1])]
-    if name == "Gemm" and dims[1] is not None:
-        rows, columns = first[bool(_integer(node, "transA"))], dims[1][not _integer(node, "transB")]
-        return [(rows, columns)]
-    if name in ("Conv", "ConvTranspose") and dims[1] is not None:
-        return [(first[0], dims[1][0] if name == "Conv" else None, *[None] * (len(first) - 2))]
-    if name == "Concat" and None not in dims and (axis := _integer(node, "axis")) is not None and first:
-        axis %= len(first)
-        lengths = [each[axis] for each in dims if each is not None]
-        total = sum(each for each in lengths if isinstance(each, int))
-        together: Dim = total if all(isinstance(each, int) for each in lengths) else None
-        return [(*first[:axis], together, *first[axis + 1 :])]
-    return []
+    count, dims_of_result = RESULTS[operator]
+    shapes = [shape for shape in dims[:count] if shape is not None]
+    if not shapes or len(shapes) < (count or len(dims)):
+        return []
+    return [] if (result := dims_of_result(node, shapes)) is None else [result]
+
+
+def _transposed(node: Node, shapes: Sequence[Dims]) -> Dims:
+    shape = shapes[0]
+    return tuple(shape[index] for index in _integers(node, "perm") or reversed(range(len(shape))))
+
+
+def _matrix_product(_: Node, shapes: Sequence[Dims]) -> Dims | None:
+    first, second = shapes
+    if len(first) < 2 or len(second) < 2:
+        return None
+    outer = _broadcast([first[:-2], second[:-2]])
+    return None if outer is None else (*outer, first[-2], second[-1])
+
+
+def _gemm(node: Node, shapes: Sequence[Dims]) -> Dims:
+    first, second = shapes
+    return first[bool(_integer(node, "transA"))], second[not _integer(node, "transB")]
+
+
+def _convolved(node: Node, shapes: Sequence[Dims]) -> Dims:
+    data, weights = shapes
+    return data[0], weights[0] if node.op_type == "Conv" else None, *[None] * (len(data) - 2)
+
+
+def _concatenated(node: Node, shapes: Sequence[Dims]) -> Dims | None:
+    first, axis = shapes[0], _integer(node, "axis")
+    if axis is None or not first:
+        return None
+    axis %= len(first)
+    numbers = [dim for shape in shapes if isinstance(dim := shape[axis], int)]
+    together = sum(numbers) if len(numbers) == len(shapes) else None
+    return (*first[:axis], together, *first[axis + 1 :])
+
+
+# How many of the first inputs must have known dims (`None`: all), and the dims of the result that follow from these.
+RESULTS: dict[str, tuple[int | None, Callable[[Node, Sequence[Dims]], Dims | None]]] = {
+    "Concat": (None, _concatenated),
+    "Conv": (2, _convolved),
+    "ConvTranspose": (2, _convolved),
+    "Gemm": (2, _gemm),
+    "MatMul": (2, _matrix_product),
+    "Transpose": (1, _transposed),
+}
 
 
 def _broadcast(shapes: Sequence[Dims]) -> Dims | None:

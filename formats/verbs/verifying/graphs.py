@@ -56,21 +56,25 @@ class GraphValues:
             }
         return self._makers
 
-    def unknown(self, index: int, where: str, operator: str, name: str) -> Problem | None:
-        """What is wrong if the node at `index` uses a value that is not known; `None` if a scope keeps it for its end.
+    def unknown_inputs(self, index: int) -> Iterator[Problem]:
+        """What is wrong with the inputs of the node at `index` that are not known, and that no later node makes.
 
-        Only then it knows which uses belong to a cycle.
+        The scope whose later node makes one keeps it: only at its end it knows which uses belong to a cycle.
         """
-        scope: GraphValues | None = self
-        while scope is not None:
-            if (maker := scope.makers.get(name)) is not None:
-                place = walk.inner_place(scope.where, "node", maker)
-                makes = f"{operator} uses {name!r:.80}, which the later node {place} makes"
-                index = index if scope is self else scope.index
-                scope.early.append((index, maker, ("V307", where, f"{makes}; nodes must be sorted")))
-                return None
-            scope = scope.outer
-        return "V306", where, f"{operator} uses {name!r:.80}, which nothing makes"
+        node, where = self.nodes[index], walk.inner_place(self.where, "node", index)
+        for name in entries(node, "input"):
+            if self.knows(name):
+                continue
+            scope: GraphValues | None = self
+            while scope is not None and name not in scope.makers:
+                scope = scope.outer
+            if scope is None:
+                yield "V306", where, f"{_operator(node)} uses {name!r:.80}, which nothing makes"
+                continue
+            maker = scope.makers[name]
+            makes = f"{_operator(node)} uses {name!r:.80}, which the later node"
+            detail = f"{makes} {walk.inner_place(scope.where, 'node', maker)} makes; nodes must be sorted"
+            scope.early.append((index if scope is self else scope.index, maker, ("V307", where, detail)))
 
 
 def name_problems(
@@ -83,10 +87,7 @@ def name_problems(
     """
     inputs, constants, outputs = _interface(part)
     nodes = entries(part, "node")
-    if (inputs or constants) and (len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants)):
-        for name, count in (Counter(inputs) | Counter(constants)).items():
-            if count > 1:
-                yield "V304", where, f"{count:,} inputs or initialisers are called {name!r:.80}"
+    yield from _repeated_inputs(where, inputs, constants)
     made = {*inputs, *constants}
     known = {"", *made}
     if check is None:
@@ -94,24 +95,15 @@ def name_problems(
     scope = GraphValues(where, nodes, known, outer)
     if outer is not None and check is not None:
         yield from subgraph_problems(where, part.name, inputs, constants, outputs)
-        for name in made:
-            if name and outer.knows(name):
-                detail = (
-                    f"the input or initialiser {name!r:.80} has the name of a value of an outer graph, which it hides"
-                )
-                yield "V312", where, detail
+        yield from _hidden_values(where, made, outer)
     for index, node in enumerate(nodes):  # there may be very many, and nearly all are right: no place is made for them
-        domain, node_inputs, node_outputs = node.domain or ONNX, entries(node, "input"), entries(node, "output")
+        domain, results = node.domain or ONNX, entries(node, "output")
         if domain not in domains:
             domains.add(domain)
             detail = f"{_operator(node)} is of {domain:.80}, but the model imports no version of it"
             yield "V209", walk.inner_place(where, "node", index), detail
-        if not known.issuperset(node_inputs):
-            for name in node_inputs:
-                if not scope.knows(name):
-                    place = walk.inner_place(where, "node", index)
-                    if problem := scope.unknown(index, place, _operator(node), name):
-                        yield problem
+        if not known.issuperset(entries(node, "input")):
+            yield from scope.unknown_inputs(index)
         for code, step, detail in check.problems(node) if check is not None else ():
             place = walk.inner_place(where, "node", index)
             yield code, f"{place}.{step}" if step else place, detail
@@ -119,16 +111,32 @@ def name_problems(
             scope.index = index
             for inner, graph in _subgraphs(walk.inner_place(where, "node", index), node):
                 yield from name_problems(inner, graph, domains, check, scope)
-        if len(node_outputs) > 1 or not made.isdisjoint(node_outputs) or (outer is not None and check is not None):
+        if len(results) > 1 or not made.isdisjoint(results) or (outer is not None and check is not None):
             yield from _result_problems(walk.inner_place(where, "node", index), node, made, outer if check else None)
-        made.update(node_outputs)
-        known.update(node_outputs)
+        made.update(results)
+        known.update(results)
     if outputs and not known.issuperset(outputs):
         yield from _output_problems(where, outputs, known, outer)
     if check is not None and nodes:
         yield from _same_names(where, nodes)
     if scope.early or check is None:
         yield from _order_problems(scope)
+
+
+def _repeated_inputs(where: str, inputs: Sequence[str], constants: Sequence[str]) -> Iterator[Problem]:
+    """The names that several inputs, or several constants, have; a constant may be the default of an input."""
+    if len(set(inputs)) != len(inputs) or len(set(constants)) != len(constants):
+        for name, count in (Counter(inputs) | Counter(constants)).items():
+            if count > 1:
+                yield "V304", where, f"{count:,} inputs or initialisers are called {name!r:.80}"
+
+
+def _hidden_values(where: str, made: set[str], outer: GraphValues) -> Iterator[Problem]:
+    """The inputs and constants of an inner graph that hide a value of an outer one."""
+    for name in made:
+        if name and outer.knows(name):
+            detail = f"the input or initialiser {name!r:.80} has the name of a value of an outer graph, which it hides"
+            yield "V312", where, detail
 
 
 def _output_problems(
