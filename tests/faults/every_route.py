@@ -3,7 +3,7 @@
     LD_PRELOAD=shim.so python every_route.py shim.so FOLDER ROUTE...
 
 After a kill, `onnx` and our reader find each model as it was before, as it is after the command, or not at all. Then
-the same command again, with and without `formats repair` before it, ends where the undisturbed command ended.
+the same command again, before or after `formats repair`, ends where the undisturbed command ended.
 """
 
 from __future__ import annotations
@@ -88,17 +88,14 @@ class Route:
         if fault == "full" and (left := tree(box) - self.files):
             yield f"left behind: {left}"
         os.chdir(box)
-        if repairs:
-            commands.run("formats", "repair", ".")
-        done = commands.run("formats", *self.line.split())
+        repair, again = ["repair", "."], self.line.split()
+        for words in (repair, again) if repairs else (again, repair):
+            done = commands.run("formats", *words)
         os.chdir("/")
         for name, (_, new) in self.models.items():
             if (state := identity(box / name)) != new:
                 yield f"{name} is found again: {state}, not {new}: {done.stderr}"
-        left = tree(box) ^ self.after
-        if done.exit_code and not repairs:  # who is refused writes nothing, and leaves the file of a lock alone
-            left = {name for name in left if not name.endswith(".lock")}
-        if left:
+        if left := tree(box) ^ self.after:
             yield f"other files are found again: {sorted(left)}: {done.stderr}"
 
 
@@ -123,7 +120,7 @@ def main() -> None:
                     break
                 counts[fault] += 1
                 found = route.judge(box, fault, status, repairs=repairs)
-                broken += (f"{name}, {fault} at call {number}{', repaired' * repairs}: {each}" for each in found)
+                broken += (f"{name}, {fault} at call {number}{', repaired first' * repairs}: {each}" for each in found)
     print(json.dumps({"counts": counts, "broken": broken}))
 
 

@@ -219,7 +219,7 @@ def test_data_of_others_stay_where_they_are(old: Path) -> None:
 
 
 def test_a_backup_has_no_file_with_two_names(old: Path) -> None:
-    """If the old names stay because a graph cannot be read, the backup has copies: `onnx` reads no file of two names."""
+    """If the old names stay because a graph cannot be read, its files are copies, which `onnx` reads."""
     (old.parent / "c.onnx").write_bytes(b"no model")
     formats.save(model(2), old, overwrite=True, backup=True)
     assert expected(1) == weights(old.parent / "a.bak.onnx")
