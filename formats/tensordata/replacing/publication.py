@@ -184,17 +184,19 @@ def is_left(model: Path) -> bool:
 def temporary_folder(path: Path) -> Iterator[Path]:
     """A new folder next to the model at `path`, whose lock this process has meanwhile.
 
-    If the process is killed, the next one that writes the model, or makes such a folder, removes it.
+    If the process is killed or stopped, the next one that writes the model, or makes such a folder, removes it.
     """
     with ModelLock(path) as lock:
         if lock.was_left and not os.path.lexists(journal_path(path)):  # a journal needs the files that were left
             _clean(path, SYSTEM)
         folder = temporary_path(path)
-        folder.mkdir(mode=0o700)
         try:
+            folder.mkdir(mode=0o700)
             yield folder
         finally:
             _remove_folder(folder, SYSTEM)
+            if os.path.lexists(folder):
+                lock.keep()
 
 
 def _remove_folder(folder: Path, capabilities: Capabilities) -> None:

@@ -246,7 +246,10 @@ def _planned_backup(work: Work, old_models: Sequence[OldModel], goes: Collection
     written = {os.path.relpath(path, folder) for path in work.paths}
     others = OtherGraphs(folder, {*(old.path for old in old_models), *places, *work.models, *goes})
     data_of_each = [_data_of(old) for old in old_models]
-    needed = _needed(others, [folder / location for data in data_of_each for location in data])
+    references = [
+        graph.references() for graph in others.naming([folder / name for data in data_of_each for name in data])
+    ]
+    needed = {location for locations in references for location in locations or ()}
     of_new_model = {*(renamed.old for renamed in work.renamed), *work.plan.used}  # these must not have more names
     names: dict[str, str] = {}  # of data files beside the backups, by location
     graphs: list[FilePlan] = []
@@ -256,7 +259,7 @@ def _planned_backup(work: Work, old_models: Sequence[OldModel], goes: Collection
     def keep(path: Path, file: File, place: Path, *, is_link: bool = False) -> None:
         """Give an old file a further name, or copy it."""
         renamed = Renamed(place, file, path)
-        if is_link or path in of_new_model:
+        if is_link or path in of_new_model or None in references:  # a graph that cannot be read may need the old name
             copied.append(_copy(renamed))
         else:
             renamed_files.append(renamed)

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.replacing import journal, lock, publication
 from formats.tensordata.replacing.hidden import hidden_path, is_temporary, temporaries, temporary_path
 from formats.tensordata.replacing.journal import journal_path, load_journal
+from tests.systems import posix
 
 OPTIONS: dict[str, Any] = {"external_data": True, "max_external_file_size": 3000, "overwrite": True}
 
@@ -549,3 +551,46 @@ def test_nothing_to_repair(tmp_path: Path, name: str) -> None:
         formats.repair(tmp_path / name)
     assert str(tmp_path / name) == caught.value.filename
     assert [] == names(tmp_path)
+
+
+def stopped_at(line: int, work: Callable[[], object]) -> bool:
+    """Do work in a process in which an exception of a signal comes at this line of our code; return whether it came."""
+    left = [line]
+
+    def trace(frame: Any, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename not in (lock.__file__, publication.__file__):
+            return None
+        left[0] -= event == "line"
+        if not left[0]:
+            raise SystemExit
+        return trace
+
+    if not (child := os.fork()):
+        try:
+            sys.settrace(trace)
+            work()
+        except SystemExit:
+            pass
+        finally:
+            os._exit(left[0] <= 0)
+    return bool(os.waitpid(child, 0)[1])
+
+
+@posix
+def test_a_temporary_folder_is_removed_wherever_a_signal_came(tmp_path: Path) -> None:
+    """At whichever line a signal stops the process that has a temporary folder, the next one removes that folder."""
+    path = tmp_path / "m.onnx"
+
+    def work() -> None:
+        with publication.temporary_folder(path) as folder:
+            (folder / "a").write_bytes(b"a")
+            (folder / "b").write_bytes(b"b")
+
+    for line in itertools.count(1):
+        was_stopped = stopped_at(line, work)
+        if publication.is_left(path):
+            work()
+        assert [] == names(tmp_path), line
+        if not was_stopped:
+            break
+    assert line > 20

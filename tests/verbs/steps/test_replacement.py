@@ -218,6 +218,15 @@ def test_data_of_others_stay_where_they_are(old: Path) -> None:
         assert expected(1) == weights(old.parent / name)
 
 
+def test_a_backup_has_no_file_with_two_names(old: Path) -> None:
+    """If the old names stay because a graph cannot be read, its files are copies, which `onnx` reads."""
+    (old.parent / "c.onnx").write_bytes(b"no model")
+    formats.save(model(2), old, overwrite=True, backup=True)
+    assert expected(1) == weights(old.parent / "a.bak.onnx")
+    assert {*SHARDS} < {*names(old.parent)}
+    assert {1} == {path.stat().st_nlink for path in old.parent.iterdir()}
+
+
 def test_a_backup_replaces_no_file_that_another_graph_uses(old: Path) -> None:
     """If another graph has its weights under a name of the backup, the backup is refused, and nothing changes."""
     formats.save(model(3), old.parent / "c.onnx", external_data="a.bak-00001-of-00002.data")
