@@ -5,6 +5,7 @@ Spec: onnx.proto, `TensorShapeProto.Dimension`: dims with the same name have the
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.folding import constants_of
@@ -19,7 +20,7 @@ from formats.words import counted, listed, nearest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from formats.ir.model import Dimension, Model, TensorShape
+    from formats.ir.model import Dimension, Model, TensorShape, ValueInfo
 
 SHOWN_INPUTS = 10  # that an error names
 # Operators whose inputs must fit each other. Where one is a constant with the old size, onnx finds no contradiction if
@@ -57,8 +58,9 @@ def set_dims_in(model: Model, sizes: Mapping[str, int | str], before: Model) -> 
     axes: dict[str, _Axis] = {}
     symbols: dict[str, int | str] = {}
     symbol_names = symbols_of(model)
+    inputs = {value.name or "": value for value in main_graph(model).input}
     for name, size in sizes.items():
-        axis = None if name in symbol_names else _axis(model, name, symbol_names)
+        axis = None if name in symbol_names else _axis(model, name, inputs, symbol_names)
         if axis is None:
             symbols[name] = size
         else:
@@ -141,10 +143,9 @@ def symbols_of(model: Model) -> dict[str, None]:
     return dict.fromkeys(dim.dim_param for dim in all_dims(model) if dim.dim_param)
 
 
-def _axis(model: Model, name: str, symbol_names: Mapping[str, None]) -> _Axis:
+def _axis(model: Model, name: str, inputs: Mapping[str, ValueInfo], symbol_names: Mapping[str, None]) -> _Axis:
     """The axis that INPUT:AXIS means."""
     value_name, _, number = name.rpartition(":")
-    inputs = {value.name or "": value for value in main_graph(model).input}
     if value_name not in inputs or not number.removeprefix("-").isdecimal():
         raise EditError(_why_unknown(model, name, inputs, symbol_names))
     shape = shape_of(inputs[value_name])
@@ -175,11 +176,9 @@ def _why_unknown(model: Model, name: str, inputs: Mapping[str, object], symbol_n
 
 def _check_names(symbols: Mapping[str, int | str], symbol_names: Mapping[str, None]) -> None:
     """Raises EditError if two dims would get the same name: dims with one name have one size."""
-    new = [size for size in symbols.values() if isinstance(size, str)]
+    new = Counter(size for size in symbols.values() if isinstance(size, str))
     for name, size in symbols.items():
-        if isinstance(size, str) and (
-            (size in symbol_names and size not in symbols and size != name) or new.count(size) > 1
-        ):
+        if isinstance(size, str) and ((size in symbol_names and size not in symbols and size != name) or new[size] > 1):
             raise EditError(f"{name} cannot be called {size}, the name of another dim: both would have one size")
 
 
@@ -196,7 +195,7 @@ def set_symbols(model: Model, sizes: Mapping[str, int | str], symbol_names: Mapp
             continue
         names = [text] if text in sizes else []
         if not names and (words := names_in_dim(text)) <= symbol_names.keys():
-            names = [name for name in sizes if name in words]
+            names = sorted(words & sizes.keys())
         for name in names:
             places[name] += 1
         if names:

@@ -90,7 +90,8 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
         count = _take(model, with_types, dropped)
     _restore(model, dropped, stated)
     edits = (Edit("dim", f"{counted(count, 'shape')} inferred again"),) if count else ()
-    still_dropped = {name: value for name, value in dropped.items() if name not in _named(main_graph(model).value_info)}
+    described = _named(main_graph(model).value_info)
+    still_dropped = {name: value for name, value in dropped.items() if name not in described}
     less_known = [old.value for old in outputs if _is_less_known(old)]
     return EditResult(edits, (*stale, *_losses_of(still_dropped, less_known, why)))
 

@@ -201,13 +201,14 @@ def _join_dims(first: Model, second: Model, links: Sequence[_Link]) -> EditResul
                 if isinstance(set_before, int) and isinstance(new, int) and set_before != new:
                     raise EditError(f"{link.name}: {other.dim_param} would be {set_before} and {new}")
     theirs = {name: mine.get(size, size) if isinstance(size, str) else size for name, size in theirs.items()}
-    taken = {*symbols_of(first), *symbols_of(second)}
-    for name in symbols_of(second):
-        if name in symbols_of(first) and name not in theirs:
+    of_first, of_second = symbols_of(first), symbols_of(second)
+    taken = {*of_first, *of_second}
+    for name in of_second:
+        if name in of_first and name not in theirs:
             theirs[name] = fresh(name, taken)
-    result = set_symbols(first, mine, symbols_of(first)) if mine else EditResult()
+    result = set_symbols(first, mine, of_first) if mine else EditResult()
     if theirs:
-        set_symbols(second, theirs, symbols_of(second))
+        set_symbols(second, theirs, of_second)
     return result
 
 
