@@ -125,7 +125,6 @@ class OnnxOptions:
         SWITCH,
         "Refer to the data files of SRC where they lie, in the folder of DST or below it, instead of a copy.",
         panel=DATA_FILES,
-        common=True,
     )
 
     def __post_init__(self) -> None:

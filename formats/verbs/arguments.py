@@ -104,7 +104,7 @@ def path_of(path: Any) -> Path:
         from formats.tensordata.remote import address
 
         return address.parse_address(path) if address.has_scheme(path) else Path(path)
-    if is_address(path):  # an address that was parsed, or an object of universal-pathlib
+    if is_address(path) or hasattr(path, "storage_options"):  # the second is an object of universal-pathlib
         from formats.tensordata.remote import address
 
         return path if isinstance(path, address.Address) else address.of_universal(path)

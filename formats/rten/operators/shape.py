@@ -7,6 +7,7 @@ from typing import Any
 
 from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.model import Node
+from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
@@ -85,12 +86,10 @@ Shape = OperatorSpec(
 
 def without_elements(context: Context, dims: Dims | None, elem_type: int | None) -> str:
     """A constant of these dims if they are known to leave no elements; otherwise empty."""
-    import numpy
-
     sizes = [dim for dim in dims or () if isinstance(dim, int)]
-    if dims is None or 0 not in sizes or len(sizes) < len(dims):
+    if dims is None or 0 not in sizes or len(sizes) < len(dims) or prod(filter(None, sizes)) >= 1 << 31:
         return ""
-    return context.array(numpy.zeros(sizes), elem_type or FLOAT)
+    return context.array(budget.zeros(sizes), elem_type or FLOAT)
 
 
 def size_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:

@@ -191,12 +191,13 @@ class ModelLock:
             sleep(STEP_SECONDS)
         return self
 
-    def __exit__(self, kind: object = None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
         with suppress(OSError):  # the folder is gone
-            was_stopped = kind is not None  # a signal comes at any line, also while files are removed
+            # A signal comes at any line, also while files are removed; after other errors, who made them removes them.
+            was_stopped = kind is not None and not issubclass(kind, Exception)
             self._kept |= (self.was_left or was_stopped) and bool(temporaries(self._model))  # the next process looks
         if not self.locks and self._kept:  # whoever comes next must see that this process has ended its work
             Holder.none().write(descriptor)
