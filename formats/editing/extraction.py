@@ -144,19 +144,20 @@ def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dic
             with_types = inferred(without_stated(model) if losses else model)
         except MissingPackageError as error:
             with_types, why = None, f"; {error.message}"
-            derived = value_types(model).get("graph", {})
-            missing = [name for name in wanted if infos.get(name) is None]
-            infos |= {name: ValueInfo(name, of) for name in missing if (of := type_of(derived.get(name, "")))}
         for name, value in _types(main_graph(with_types), wanted).items() if with_types is not None else ():
             if not _is_complete(infos.get(name)):
                 infos[name] = value
-    for kind, names in (("input", inputs), ("output", outputs)):
+        derived = value_types(model).get("graph", {})  # onnx knows no operators of com.microsoft
+        for name in wanted:
+            if not _has_elements(infos.get(name)) and (kind := type_of(derived.get(name, ""))) is not None:
+                infos[name] = ValueInfo(name, kind)
+    for end, names in (("input", inputs), ("output", outputs)):
         for name in names:
             if not _is_complete(infos.get(name)):
                 infos.setdefault(name, ValueInfo(name))
                 part = "dims" if infos[name].type is not None else "type"
-                detail = f"the {part} of the {kind} {name} {'are' if part == 'dims' else 'is'} not known{why}"
-                losses.append(Loss("type", f"graph.{kind}", detail, INTERFACE))
+                detail = f"the {part} of the {end} {name} {'are' if part == 'dims' else 'is'} not known{why}"
+                losses.append(Loss("type", f"graph.{end}", detail, INTERFACE))
     return {name: infos[name] for name in (*inputs, *outputs)}, losses
 
 
@@ -192,12 +193,20 @@ def _types(graph: Graph, wanted: set[str]) -> dict[str, ValueInfo]:
     return infos
 
 
-def _is_complete(value: ValueInfo | None) -> bool:
-    """Whether the type is known, and for a tensor the rank."""
+def _has_elements(value: ValueInfo | None) -> bool:
+    """Whether the type is known, and for a tensor that of its elements."""
     if value is None or value.type is None or not any(getattr(value.type, name) for name in Type.oneof):
         return False
-    tensor = value.type.tensor_type
-    return tensor is None or (bool(tensor.elem_type) and tensor.shape is not None)
+    return value.type.tensor_type is None or bool(value.type.tensor_type.elem_type)
+
+
+def _is_complete(value: ValueInfo | None) -> bool:
+    """Whether the type is known, and for a tensor the rank."""
+    if not _has_elements(value):
+        return False
+    assert value is not None
+    assert value.type is not None
+    return value.type.tensor_type is None or value.type.tensor_type.shape is not None
 
 
 def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequence[str]) -> None:

@@ -323,7 +323,7 @@ def _join_graphs(graph: Graph, other: Graph, links: Sequence[_Link], shared: Map
     graph.initializer = [*graph.initializer, *(tensor for tensor in other.initializer if tensor.name not in there)]
     for field in ("sparse_initializer", "quantization_annotation"):
         setattr(graph, field, [*entries(graph, field), *entries(other, field)])
-    graph.name = "_".join(filter(None, (graph.name, other.name)))
+    graph.name = "_".join(dict.fromkeys(filter(None, (graph.name, other.name))))
 
 
 def _join_facts(first: Model, second: Model) -> Iterable[Loss]:

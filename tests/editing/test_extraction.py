@@ -250,3 +250,21 @@ def test_a_stale_shape_is_no_new_interface() -> None:
         [value] = [value for value in (*new.graph.input, *new.graph.output) if value.name == "sum"]
         assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [2]
         assert [loss.detail for loss in done.losses] == ["the stated shape of sum was wrong, and is inferred again"]
+
+
+def test_types_behind_operators_of_onnxruntime() -> None:
+    """An input that an operator of com.microsoft makes in the whole model has its type, so onnxruntime loads the part."""
+    nodes = [
+        helper.make_node("Gelu", ["x"], ["a"], domain="com.microsoft"),
+        helper.make_node("FusedMatMul", ["a", "w"], ["b"], domain="com.microsoft"),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, FLOAT, [2, 4]) for name in "xy"]
+    weight = numpy_helper.from_array(np.eye(4, dtype="float32"), "w")
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    proto = helper.make_model(graph, opset_imports=sets, ir_version=8)
+    new, done = extracted(formats.from_onnx(proto), ["b"], ["y"])
+    assert ["the dims of the input b are not known"] == [loss.detail for loss in done.losses]
+    feed = np.array([[-1, 2, 3, 4]], "float32")
+    np.testing.assert_array_equal(np.maximum(feed, 0), run(formats.to_onnx(new), b=feed)[0])
