@@ -253,7 +253,7 @@ def test_a_stale_shape_is_no_new_interface() -> None:
 
 
 def test_types_behind_operators_of_onnxruntime() -> None:
-    """An input that an operator of com.microsoft makes in the whole model has its type, so onnxruntime loads the part."""
+    """An input that an operator of com.microsoft makes in the whole model has its type, so onnxruntime loads it."""
     nodes = [
         helper.make_node("Gelu", ["x"], ["a"], domain="com.microsoft"),
         helper.make_node("FusedMatMul", ["a", "w"], ["b"], domain="com.microsoft"),
