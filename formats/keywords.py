@@ -89,6 +89,8 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """dtype='float16': Write float32 weights and values as float16."""
     keep_io_types: bool
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
+    keep: Sequence[str] | None
+    """keep: With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*')."""
     channel_block: int | None
     """channel_block=8 or 16: Channels in a block of a model in onnxruntime's own layout, if the file does
     not show it."""

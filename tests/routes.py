@@ -95,6 +95,7 @@ EFFECTS = {
     "RuntimeOptions.opset": Effect("convert wide.onnx new.onnx", "--opset 20"),
     "RuntimeOptions.ir_version": Effect("convert wide.onnx new.onnx", "--ir-version 9"),
     "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
+    "RuntimeOptions.keep": Effect("convert wide.onnx new.onnx --dtype float16 --keep-io-types", "--keep *"),
     "RuntimeOptions.keep_io_types": Effect("convert wide.onnx new.onnx --dtype float16", "--keep-io-types"),
     "RuntimeOptions.channel_block": Effect("convert blocked.ort new.rten --force", "--channel-block 16"),
     "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),

@@ -8,6 +8,7 @@ converted while they are copied. Values that an operator needs in float32 are ca
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.float16_nodes import (
@@ -23,11 +24,12 @@ from formats.editing.float16_nodes import (
     reduces,
     with_element,
 )
+from formats.editing.float16_sizes import exact_numbers, large_sums
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_messages, defined_in, main_graph, subgraphs_of, used_in
+from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs_of, used_in
 from formats.editing.surgery import make_node
-from formats.errors import UnsupportedError
+from formats.errors import EditError, UnsupportedError
 from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
@@ -35,10 +37,10 @@ from formats.ir.functions import expand_call, expanded_size, functions_of, key_o
 from formats.ir.model import Graph, ValueInfo, attribute_named, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import operator_type_text, value_types
-from formats.words import counted, listed
+from formats.words import counted, listed, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from formats.editing.float16_nodes import FloatForm
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
@@ -49,10 +51,13 @@ MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
 NAMED = 10  # nodes that an error names
 
 
-def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, EditResult]:
+def to_float16(model: Model, *, keep_io_types: bool = False, keep: Sequence[str] = ()) -> tuple[Model, EditResult]:
     """The model with its float32s as float16s, and what was done; with `keep_io_types`, inputs and outputs stay.
 
-    Raises: UnsupportedError that names what stands in the way; MissingPackageError if onnx is not installed, and a
+    Operators and nodes stay in float32 whose names are in `keep`, or match a pattern there.
+
+    Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
+    MissingPackageError if onnx is not installed, and a
     function of the model needs another operator set.
     """
     if entries(model, "training_info"):
@@ -60,10 +65,25 @@ def to_float16(model: Model, *, keep_io_types: bool = False) -> tuple[Model, Edi
     new = copied(model)
     calls = expand_calls(new)
     work = _Float16Conversion(new, keep_io_types)
+    work.in_float32.update(_named(new, keep))
     work.find_values()
     work.settle()
     work.rewrite_all()
     return new, work.result(calls)
+
+
+def _named(model: Model, names: Sequence[str]) -> Iterator[int]:
+    """The nodes, by identity, whose operators or names are among these, or match a pattern.
+
+    Raises: EditError for a name that no node has.
+    """
+    nodes = [node for message in all_messages(model) for node in message.node]
+    for wanted in names:
+        named = [node for node in nodes if any(fnmatchcase(name or "", wanted) for name in (node.op_type, node.name))]
+        if not named:
+            known = {name for node in nodes for name in (node.op_type, node.name) if name}
+            raise EditError(f"no operator or node is called {wanted!r}{nearest(wanted, sorted(known))}")
+        yield from map(id, named)
 
 
 class _GraphValues(NamedTuple):
@@ -86,7 +106,8 @@ class _Float16Conversion:
         self.operators = Operators(model.opset_import)
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
-        self.scaling_sums: set[int] = set()  # the nodes that scale sums of quantised products, by identity
+        self.exact: set[int] = set()  # the nodes that compute sizes and the like, by identity
+        self.in_float32: set[int] = set()  # those, and the nodes that scale sums of quantised products
         self.stay: Counter[str] = Counter()  # the nodes that stay in float32, by operator
         self.halved = Halved()
         self.casts = 0
@@ -97,7 +118,7 @@ class _Float16Conversion:
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        self._find_values_of(main_graph(self.model), "graph", ChainMap(), value_types(self.model))
+        self._find_values_of(main_graph(self.model), "graph", ChainMap(), {}, value_types(self.model))
         if self.unknown:
             raise UnsupportedError(
                 "float16 needs the types of all values, and these are not known: "
@@ -105,7 +126,12 @@ class _Float16Conversion:
             )
 
     def _find_values_of(
-        self, graph: Graph, where: str, outer: ChainMap[str, FloatValue], all_types: Mapping[str, Mapping[str, str]]
+        self,
+        graph: Graph,
+        where: str,
+        outer: ChainMap[str, FloatValue],
+        origins: Mapping[str, int],
+        all_types: Mapping[str, Mapping[str, str]],
     ) -> None:
         types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
         own: dict[str, FloatValue] = {}
@@ -113,9 +139,18 @@ class _Float16Conversion:
         self.scopes.append(_GraphValues(graph, where, values))
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
+
+        def is_float(name: str) -> bool:
+            known = outer.get(name)
+            return float_kind(types.get(name, "")) == "tensor" or (known is not None and known.kind == "tensor")
+
+        exact, origins = exact_numbers(graph, is_float, origins, is_main=is_main)
+        self.exact |= exact.nodes
+        inexact = {name for node in graph.node if id(node) not in exact.nodes for name in names_used(node)}
         for stated in graph.input:
             name = stated.name or ""
-            own[name] = FloatValue(name, float_kind(types.get(name, "")), interface)
+            is_exact = is_main and name in exact.used and name not in inexact
+            own[name] = FloatValue(name, float_kind(types.get(name, "")), FLOAT if is_exact else interface)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
@@ -124,7 +159,8 @@ class _Float16Conversion:
                     tensor.name or "", float_kind(types.get(tensor.name or "", "")), None
                 )
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
-        self.scaling_sums.update(map(id, dequantizing(graph.node)))
+        sums = large_sums(graph, {tensor.name or "": tensor for tensor in graph.initializer})
+        self.in_float32.update(map(id, dequantizing(graph.node)), exact.nodes, sums)
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in sorted(graph.node, key=lambda node: not is_constant_node(node)):
             form = self._form_of(node, values)
@@ -138,7 +174,7 @@ class _Float16Conversion:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self._find_values_of(inner, at, values, all_types)
+                self._find_values_of(inner, at, values, origins, all_types)
         for output in graph.output:
             value = values.get(output.name or "")
             if value is not None and value.kind != "other":
@@ -150,7 +186,7 @@ class _Float16Conversion:
         """The form of a node's operator; one whose numbers are likely to be beyond float16 stays in float32."""
         form = self.operators.form_of(node)
         scales = node.op_type in SCALING and any(name in values and values[name].is_beyond for name in node.input)
-        return in_float32(form) if scales or reduces(node) or id(node) in self.scaling_sums else form
+        return in_float32(form) if scales or reduces(node) or id(node) in self.in_float32 else form
 
     def _is_beyond(self, tensor: Tensor) -> bool:
         return tensor.data_type == FLOAT and bool(self.halved.beyond(tensor).large)
@@ -164,6 +200,7 @@ class _Float16Conversion:
                 floats = True
                 half = form.inputs.is_half(index)
                 value.wanted.setdefault(FLOAT16 if half else FLOAT, f"{place} ({node.op_type})")
+                value.is_exact |= id(node) in self.exact
         if form.stays and floats:
             self.stay[node.op_type or ""] += 1
 
@@ -243,7 +280,8 @@ class _Float16Conversion:
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
         if is_main and not self.keep:
-            self.interface = [("input", _floats(graph.input)), ("output", _floats(graph.output))]
+            inputs = [name for name in _floats(graph.input) if own[name].native == FLOAT16]
+            self.interface = [("input", inputs), ("output", _floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):
             if (value := own.get(stated.name or "")) is not None and value.kind != "other":
                 stated.type = with_element(stated.type, value.public or value.native or FLOAT)

@@ -51,13 +51,14 @@ class FloatValue:
     def __init__(self, name: str, kind: FloatKind, native: int | None, public: int | None = None) -> None:
         self.name, self.kind, self.native, self.public = name, kind, native, public
         self.is_beyond = False  # a constant that float16 cannot hold
+        self.is_exact = False  # its last digits count for sizes and the like
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
         self.names: dict[int, str] = {}
 
     def settle(self, taken: set[str]) -> None:
         """Choose a type for a constant, and names that are not taken for both types where both are needed."""
         if self.native is None:
-            self.native = self.public or (FLOAT16 if FLOAT16 in self.wanted else FLOAT)
+            self.native = self.public or (FLOAT16 if FLOAT16 in self.wanted and not self.is_exact else FLOAT)
         public = self.public or self.native
         self.names[public] = self.name
         for other in {self.native, *self.wanted} - {public}:

@@ -167,11 +167,11 @@ def sort(model: Model) -> Model:
     return new
 
 
-def to_float16(model: Model, *, keep_io_types: bool) -> Model:
+def to_float16(model: Model, *, keep_io_types: bool, keep: Sequence[str]) -> Model:
     """A new model that computes in float16."""
     from formats.editing.float16 import to_float16 as in_float16  # few programs need it
 
-    return in_float16(model, keep_io_types=keep_io_types)[0]
+    return in_float16(model, keep_io_types=keep_io_types, keep=keep)[0]
 
 
 def infer_shapes(model: Model) -> Model:

@@ -784,16 +784,17 @@ class Model(Message):
 
         return model_edits.infer_shapes(self)
 
-    def to_float16(self, *, keep_io_types: bool = False) -> Model:
+    def to_float16(self, *, keep_io_types: bool = False, keep: SequenceOf[str] = ()) -> Model:
         """Return a new model with float16 in place of float32, as `formats.convert` writes it with `dtype="float16"`.
 
-        Inputs and outputs become float16, too, unless `keep_io_types`. Its weights are converted when they are read.
+        Inputs and outputs become float16, too, unless `keep_io_types`. Operators or nodes with names in `keep` stay in
+        float32. Its weights are converted when they are read.
 
-        Raises: UnsupportedError for a type that is not known.
+        Raises: UnsupportedError for a type that is not known; EditError for a name that no node has.
         """
         from formats.editing import model_edits
 
-        return model_edits.to_float16(self, keep_io_types=keep_io_types)
+        return model_edits.to_float16(self, keep_io_types=keep_io_types, keep=keep)
 
     def values(self) -> dict[str, Value]:
         """Return the values of the main graph by name, each with the node that makes it and those that use it."""

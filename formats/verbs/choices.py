@@ -22,6 +22,7 @@ from formats.options import (
     choice,
     count,
     decimal,
+    filled_text,
     make_options,
     make_own_options,
     name_and_value,
@@ -85,6 +86,22 @@ OPERATOR_SETS = OptionKind(
     keyword_type="int | Mapping[str, int]",
     repeatedly=True,
     keyword_words="a whole number of at least 1, or a dictionary of domains and such numbers",
+)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not names:
+        raise ValueError(value)
+    return tuple(map(filled_text, names))
+
+
+NODES = OptionKind(
+    "names of operators or of nodes, such as Softmax or '/head/*'",
+    _names,
+    "NAME",
+    lambda typed: (typed, None),
+    repeatedly=True,
 )
 KINDS = OptionKind(
     "kinds of losses, such as metadata or range",
@@ -231,7 +248,7 @@ class RuntimeOptions:
     `opset`: the version of ONNX's own operators, or versions by domain, such as {"ai.onnx.ml": 3}. `ir_version`: that
     of the file. What cannot be converted is an error.
     `dtype`: "float16": float32s become float16s, in weights, values, inputs and outputs. With `keep_io_types`, which
-    implies it, inputs and outputs stay.
+    implies it, inputs and outputs stay. So does `keep`: operators or nodes that stay in float32; * is any text.
 
     `channel_block`: how many channels a block has in a model that onnxruntime wrote in blocks for its own machine, if
     nothing in the file shows it: 16 on a processor with AVX-512, 8 on one without. It is for models written for a
@@ -276,6 +293,14 @@ class RuntimeOptions:
         "Write float16, but keep the types of inputs and outputs, with casts.",
         panel=VERSIONS,
         implies=("dtype", "float16"),
+    )
+    keep: Sequence[str] | None = option(
+        None,
+        NODES,
+        "With --dtype, leave operators or nodes with this name in float32, such as Softmax or '/head/*'; repeat it.",
+        panel=VERSIONS,
+        implies=("dtype", "float16"),
+        keyword_help="With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*').",
     )
     channel_block: int | None = option(
         None,

@@ -70,7 +70,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
     if options.dtype is not None:
         from formats.editing.float16 import to_float16  # few conversions need it
 
-        model, more = to_float16(model, keep_io_types=options.keep_io_types)
+        model, more = to_float16(model, keep_io_types=options.keep_io_types, keep=options.keep or ())
         result += more
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)

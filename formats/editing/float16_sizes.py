@@ -1,0 +1,138 @@
+"""Nodes whose numbers float16 cannot count: 4098 would become 4096.
+
+Sums of many numbers, and sizes, counts, indices and positions that are computed in float32. Those come from integers,
+from constants and from inputs of the model, go through operators that compute with few numbers, and end where an
+integer, a comparison or an angle is made of them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from formats.editing.float16_nodes import is_constant_node
+from formats.editing.scopes import shape_of
+from formats.ir import STANDARD_DOMAINS
+from formats.ir.dtypes import BOOL
+from formats.ir.model import attribute_named, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from formats.ir.model import Graph, Node, Tensor, TensorShape, ValueInfo
+
+# Operators through which a number that is exact stays a number of the same kind.
+_PASSING_NAMES = (
+    "Abs Add Cast Ceil Clip Concat Div Exp Expand Flatten Floor Gather GatherElements GatherND Identity Log Max Mean "
+    "Min Mod Mul Neg Pow Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round Sign Slice Split "
+    "Sqrt Squeeze Sub Sum Tile Transpose Unsqueeze Where"
+)
+_PASSING: Final = frozenset(_PASSING_NAMES.split())
+_COMPARING: Final = ("Cos", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Sin")
+_SUMMING: Final = ("ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare")
+_OF_SUM: Final = (
+    "Add",
+    "Div",
+    "Log",
+    "Mul",
+    "Pow",
+    "Reciprocal",
+    "Sqrt",
+    "Squeeze",
+    "Unsqueeze",
+    "Reshape",
+    "Identity",
+)
+MOST_ADDED = 2048  # numbers of 32 each, whose sum float16 can just hold
+# Where numbers come from, the stronger first.
+INTEGERS, INPUT, CONSTANT = 3, 2, 1
+
+
+class ExactNumbers(NamedTuple):
+    """The nodes, by identity, that compute with exact numbers for sizes and the like, and the values that they use."""
+
+    nodes: frozenset[int]
+    used: frozenset[str]
+
+
+def exact_numbers(
+    graph: Graph, is_float: Callable[[str], bool], outer: Mapping[str, int], *, is_main: bool
+) -> tuple[ExactNumbers, dict[str, int]]:
+    """What of a graph must stay in float32, and where each float comes from whose number may be exact.
+
+    `outer` says so of the values around a subgraph.
+    """
+    origins = dict(outer)
+    origins.update((value.name or "", INPUT if is_main else 0) for value in graph.input)
+    origins.update((tensor.name or "", CONSTANT) for tensor in graph.initializer)
+    for node in graph.node:
+        origin = _origin(node, is_float, origins)
+        origins.update((name, origin if is_float(name) else 0) for name in node.output)
+    nodes: set[int] = set()
+    used: set[str] = set()
+    for node in reversed(graph.node):
+        floats = [name for name in node.input if is_float(name)]
+        is_needed = not used.isdisjoint(node.output) and _origin(node, is_float, origins) > 0
+        froms = [origins.get(name, 0) for name in floats]
+        is_needed |= all(froms) and _is_end(node, is_float, max(froms, default=0))
+        if is_needed and not is_constant_node(node):
+            nodes.add(id(node))
+            used.update(floats)
+    return ExactNumbers(frozenset(nodes), frozenset(used)), origins
+
+
+def _origin(node: Node, is_float: Callable[[str], bool], origins: Mapping[str, int]) -> int:
+    """Where the numbers that a node makes come from; 0 if they are of another kind."""
+    if node.domain not in STANDARD_DOMAINS:
+        return 0
+    if is_constant_node(node) or node.op_type == "ConstantOfShape":
+        return CONSTANT
+    if node.op_type == "Range":
+        return INTEGERS
+    if node.op_type not in _PASSING:
+        return 0
+    floats = [origins.get(name, 0) for name in node.input if is_float(name)]
+    if not floats:  # a Cast of integers
+        return INTEGERS if node.op_type == "Cast" else 0
+    return max(floats) if all(floats) else 0
+
+
+def _is_end(node: Node, is_float: Callable[[str], bool], origin: int) -> bool:
+    """Whether a node makes an integer of a number, or something that its last digits decide."""
+    if node.domain not in STANDARD_DOMAINS or origin < INPUT:
+        return False
+    if node.op_type == "Cast" and not is_float(node.output[0]):
+        to = attribute_named(node, "to")
+        return origin == INTEGERS or to is None or to.i != BOOL
+    return node.op_type in _COMPARING and origin == INTEGERS
+
+
+def large_sums(graph: Graph, constants: Mapping[str, Tensor]) -> frozenset[int]:
+    """The nodes, by identity, that add more numbers than float16 can count, and those that scale such a sum."""
+    dims = {value.name or "": shape for value in _described(graph) if (shape := shape_of(value)) is not None}
+    sums: set[str] = set()
+    nodes: set[int] = set()
+    for node in graph.node:
+        is_sum = node.op_type in _SUMMING and node.input[0] in dims and _added(node, dims, constants) > MOST_ADDED
+        if node.domain in STANDARD_DOMAINS and (
+            is_sum or (node.op_type in _OF_SUM and not sums.isdisjoint(node.input))
+        ):
+            nodes.add(id(node))
+            sums.update(node.output)
+    return frozenset(nodes)
+
+
+def _described(graph: Graph) -> list[ValueInfo]:
+    return [*graph.input, *entries(graph, "value_info")]
+
+
+def _added(node: Node, dims: Mapping[str, TensorShape], constants: Mapping[str, Tensor]) -> int:
+    """How many numbers a node adds, as far as it is known."""
+    sizes = [dim.dim_value or 1 for dim in dims[node.input[0]].dim]
+    stated = attribute_named(node, "axes")
+    axes = [] if stated is None else [*stated.ints]
+    if len(node.input) > 1 and node.input[1]:
+        if node.input[1] not in constants:
+            return 0
+        axes = constants[node.input[1]].numpy().ravel().tolist()
+    return prod(sizes[axis] for axis in axes if -len(sizes) <= axis < len(sizes)) if axes else prod(sizes)
