@@ -71,7 +71,7 @@ class File:
 
     `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
     object itself; a pickle of it opens the file again. `moved` are the companions that have other names for now. If a
-    file `is_local`, the system has a descriptor of it; otherwise, each jump costs as much time as reading a MiB.
+    file is not `is_local`, each jump costs as much time as reading a MiB.
     """
 
     is_local = True
@@ -155,7 +155,7 @@ class File:
         raise NotImplementedError
 
     def descriptor(self) -> AbstractContextManager[int]:
-        """A context with a file descriptor for reading; only files that are `is_local` have one.
+        """A context with a file descriptor for reading; only a `LocalFile` has one.
 
         Raises: TensorDataError if the file had to be opened anew and has changed.
         """
