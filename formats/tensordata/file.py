@@ -71,8 +71,8 @@ class File:
 
     `nbytes` is its size and `permissions` are its bits of `chmod` when it was opened. Copies of this object are the
     object itself; a pickle of it opens the file again. `moved` are the companions that have other names for now. If a
-    file is not `is_local`, each jump costs as much time as reading a MiB. If it `is_encrypted`, what is read from it was
-    decrypted.
+    file is not `is_local`, each jump costs as much time as reading a MiB. If it `is_encrypted`, what a
+    model has of it was decrypted.
     """
 
     is_local = True

@@ -5,8 +5,8 @@ it was encrypted, or will be, which the reader of a pipe does not know yet. So a
 that is only in the memory of the process. The file has no name, so that even a killed process leaves nothing. Without
 the package `cryptography`, no model can be encrypted, and the bytes are written as they are.
 
-Spec: NIST SP 800-38A (CTR). A byte of the key stream belongs to one place, and a place is written once, except that
-zeros may be written to it before.
+Spec: NIST SP 800-38A (CTR). A byte of the key stream belongs to one place, and a place is written once. Only where a
+late write goes, zeros may be written before; that shows the late write, which is a checksum.
 """
 
 from __future__ import annotations

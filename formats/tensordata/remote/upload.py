@@ -43,7 +43,7 @@ PASSES_ON = frozenset((*CREATES, "memory"))
 
 
 class _Upload(NamedTuple):
-    """A complete file on this machine, and its destination. Of a decrypted model, no library gets the path of a file."""
+    """A complete file on this machine, and its destination. Only a decrypted model is in a `Spool`, without a path."""
 
     local: Path | Spool
     address: Address
@@ -153,16 +153,17 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
             return Result(plan.nbytes, {})
         if plan.permissions.decrypted:
             spools, digests = spooled(plan, options)
+            result = Result(plan.nbytes, digests)
             uploads = [upload._replace(local=spool) for upload, spool in zip(uploads, spools, strict=True)]
         else:
             here = replace(options, overwrite=False, parents=False, fsync=False)
             files = (file._replace(path=folder / file.path.name) for file in plan.files)
-            digests = execute(plan._replace(files=tuple(files)), here).digests
+            result = execute(plan._replace(files=tuple(files)), here)
         if len(uploads) > 1 and there:
             _replace(uploads, there)
         else:
             _create(uploads, creates=not options.overwrite, removes=not there)
-    return Result(plan.nbytes, digests)
+    return result
 
 
 def _upload_of(folder: Path, path: Path, options: EngineOptions) -> _Upload:
