@@ -80,6 +80,7 @@ UNGUARDED = {
     ("formats.onnx_compat.protos.values", "google.protobuf"): "without it, an own class is in its place",
     ("formats.onnxpb.inference_process", "onnx"): "`inference`, which starts it, says that it is missing",
     ("formats.onnxpb.encryption.ciphers", "cryptography"): "who imports this module does so in `needed`",
+    ("formats.tensordata.spool", "cryptography"): "without it, no model can be encrypted, so nothing is secret",
     ("formats.tensordata.remote.stores", "aiohttp"): "the filesystem of the address has imported it",
     ("formats.tensordata.remote.stores", "fsspec"): "`filesystem_of` has imported it",
 }

@@ -175,6 +175,8 @@ def _was_done(task: JobTask) -> bool:
     job = task.job
     place: AbstractContextManager[str | Path]
     if is_address(job.destination):
+        if task.keywords.get("key") is not None:  # the decrypted model may be in no temporary file
+            return False
         place = TemporaryDirectory()
     elif task.begun is not None and manifest.is_written_since(job.destination, task.begun):
         place = temporary_folder(job.destination)

@@ -191,13 +191,14 @@ def execute(
 
 def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:
     """Write a plan to a store or a stream."""
+    options = _with_requests(options, source_files_of(plan))
     if is_address(plan.files[-1].path):
         from formats.tensordata.remote.upload import upload
 
         return upload(plan, options)
     from formats.tensordata.streams import send_to_stream
 
-    return send_to_stream(plan, _with_requests(options, source_files_of(plan)))
+    return send_to_stream(plan, options)
 
 
 def to_bytes(plan: WritePlan, options: EngineOptions | None = None) -> bytes:

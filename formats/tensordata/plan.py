@@ -199,10 +199,14 @@ OWNER_ACCESS = 0o600  # the owner of a new file can read and write it, even if t
 
 
 class Permissions(NamedTuple):
-    """The maximum permissions of the files of a plan, in the bits of `chmod`; the umask removes more."""
+    """The maximum permissions of the files of a plan, in the bits of `chmod`; the umask removes more.
+
+    `decrypted` content may be nowhere on a disk but in the files of the plan.
+    """
 
     new: int = 0o666
     replaced: int = 0o777  # for the permissions of a file that existed before
+    decrypted: bool = False
 
 
 class WritePlan(NamedTuple):

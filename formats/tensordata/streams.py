@@ -1,8 +1,8 @@
 """Streams: models that are read from or written to a pipe, or an object with `read` or `write`.
 
 A stream allows no jumps. So the bytes of a model are first copied to a temporary file, and a written model is complete
-in a temporary file before its first byte is sent. These files have no name, so even a killed process leaves nothing. A
-regular file that is read from its start, such as stdin after `<`, is not copied.
+in a temporary file before its first byte is sent (`spool.py`). A regular file that is read from its start, such as
+stdin after `<`, is not copied.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import io
 import os
 import stat
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from formats.errors import EncodeError, FormatError, TensorDataError, UnsupportedError
-from formats.tensordata.engine import Result, source_files_of, transfer
-from formats.tensordata.file import ALL_PERMISSIONS, TRAFFIC, File, StreamMark
+from formats.tensordata.engine import Result
+from formats.tensordata.file import TRAFFIC, File, StreamMark
 from formats.tensordata.local.osio import SYSTEM, LocalFile, Located
-from formats.tensordata.local.output import OpenedFile
+from formats.tensordata.spool import PIECE_BYTES, Spool, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     _Path = Path
 else:
     _Path = type(Path())  # before Python 3.12 only this can have subclasses
-
-PIECE_BYTES = 1 << 20
 
 
 class Stream(_Path, StreamMark):
@@ -77,17 +74,17 @@ class Stream(_Path, StreamMark):
         with Located(Path(str(self))), open(str(self), mode, buffering=0) as stream:  # noqa: PTH123 - no path of ours
             yield stream
 
-    def send(self, content: LocalFile) -> None:
+    def send(self, content: Spool) -> None:
         """Write the bytes of a file to the stream.
 
         Raises: OSError if they cannot be written; FormatError if the reader has stopped, or if a terminal would show
         them.
         """
-        if self._is_terminal and not all(_is_text(piece) for _, piece in _pieces(content)):
+        if self._is_terminal and not all(_is_text(piece) for _, piece in content.pieces()):
             raise UnsupportedError("a terminal cannot show these bytes; send them to a pipe or a file", path=self)
         TRAFFIC.add(to_send=content.nbytes)
         with self._opened("wb") as stream:
-            for offset, piece in _pieces(content):
+            for offset, piece in content.pieces():
                 self._write(stream, piece, offset, content.nbytes)
             if hasattr(stream, "flush"):
                 stream.flush()
@@ -165,12 +162,10 @@ class Stream(_Path, StreamMark):
 
 
 class StreamedFile(LocalFile):
-    """The content of a stream: a file without a name, which stays open."""
+    """The content of a stream that is a regular file, which stays open, because no name leads to it."""
 
-    def __init__(self, path: Stream, descriptor: int, *, is_copy: bool) -> None:
+    def __init__(self, path: Stream, descriptor: int) -> None:
         super().__init__(path, keep_open=True, capabilities=SYSTEM, descriptor=descriptor)
-        if is_copy:
-            self.permissions = ALL_PERMISSIONS  # those of the temporary file mean nothing
 
     def is_current(self) -> bool:
         """Whether the file has not changed; it has no name that could lead to another one."""
@@ -217,11 +212,8 @@ def send_to_stream(plan: WritePlan, options: EngineOptions) -> Result:
     assert isinstance(stream, Stream)
     if options.dry_run:
         return Result(plan.nbytes, {})
-    with _temporary() as copy:
-        digests = transfer(plan, [OpenedFile(Path(tempfile.gettempdir()), copy.fileno(), file.nbytes)], options)
-        for source_file in source_files_of(plan):
-            source_file.check_unchanged()
-        stream.send(StreamedFile(stream, os.dup(copy.fileno()), is_copy=True))
+    (spool,), digests = spooled(plan, options)
+    stream.send(spool)
     return Result(plan.nbytes, digests)
 
 
@@ -236,37 +228,23 @@ def _regular(stream: Any, path: Stream) -> File | None:
             return None
     except OSError:
         return None
-    return StreamedFile(path, os.dup(descriptor), is_copy=False)
+    return StreamedFile(path, os.dup(descriptor))
 
 
 def _copied(stream: Any, path: Stream) -> File:
     """A temporary file with the content of a file object, up to its end."""
-    with _temporary() as copy:
-        while True:
-            with Located(path):
-                piece = stream.read(PIECE_BYTES)
-            if piece is None:
-                raise BlockingIOError(errno.EAGAIN, "the stream does not wait for its writer", str(path))
-            if isinstance(piece, str):
-                raise TypeError(f"{path} is a stream of text; a model needs one of bytes")
-            if not piece:
-                break
-            with Located(Path(tempfile.gettempdir())):
-                copy.write(piece)
-                copy.flush()
-            TRAFFIC.add(received=len(piece))
-        return StreamedFile(path, os.dup(copy.fileno()), is_copy=True)
-
-
-def _temporary() -> Any:
-    """A new file without a name, in the folder for temporary files; the context closes it."""
-    return tempfile.TemporaryFile(prefix="formats-")
-
-
-def _pieces(content: LocalFile) -> Iterator[tuple[int, bytes]]:
-    """The bytes of a file in pieces, each with its offset."""
-    for offset in range(0, content.nbytes, PIECE_BYTES):
-        yield offset, content.pread(offset, min(PIECE_BYTES, content.nbytes - offset))
+    copy = Spool(path)
+    while True:
+        with Located(path):
+            piece = stream.read(PIECE_BYTES)
+        if piece is None:
+            raise BlockingIOError(errno.EAGAIN, "the stream does not wait for its writer", str(path))
+        if isinstance(piece, str):
+            raise TypeError(f"{path} is a stream of text; a model needs one of bytes")
+        if not piece:
+            return copy
+        copy.append(piece)
+        TRAFFIC.add(received=len(piece))
 
 
 def _is_text(piece: bytes) -> bool:

@@ -17,9 +17,9 @@ from formats.codecs.contract import OWN_OPERATORS
 from formats.collector import collector_paused
 from formats.editing.options import EditResult
 from formats.errors import EncodeError
-from formats.tensordata.engine import to_bytes
+from formats.tensordata.engine import source_files_of, to_bytes
 from formats.tensordata.file import or_stream, with_storage
-from formats.tensordata.plan import losses_in_order
+from formats.tensordata.plan import Permissions, losses_in_order
 from formats.verbs.arguments import model_of, path_of
 from formats.verbs.choices import ConversionOptions, choose, in_one_file, taken
 from formats.verbs.report import ConversionReport, written_files
@@ -75,6 +75,8 @@ def save(
     chosen = choose(target, options, in_one_file(keywords, target, options, destination), by=save)
     destination = with_storage(destination, chosen.engine.storage_options, chosen.engine.retries)
     planned = plan_of_any(model_of(model), target, destination, chosen)
+    if not target.encrypted and any(file.is_encrypted for file in source_files_of(planned.plan)):
+        planned = planned._replace(plan=planned.plan._replace(permissions=Permissions(decrypted=True)))
     return _write(planned, target, chosen, conversion, started, _ReadFile())
 
 

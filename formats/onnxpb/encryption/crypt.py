@@ -218,6 +218,8 @@ def decrypt(source: Source, password: bytes, *, allow_encryption: int | None = N
     key = derive_key(password, header[len(variant.magic) : -variant.nonce_nbytes])
     lead_nbytes = CBC_BLOCK_BYTES if variant is CBC else 0
     pieces = Pieces(source, variant.ciphertext_offset, lead_nbytes, ciphers.new_piece_check())
+    for file in source.files():
+        file.is_encrypted = True
     if variant is CBC:
         return _decrypt_cbc(pieces, partial(ciphers.decrypt_cbc, key))
     stream = _new_stream(variant, key, header)

@@ -28,6 +28,7 @@ from formats.tensordata.local.osio import (
     STEP_BYTES,
     SYSTEM,
     Capabilities,
+    LocalFile,
     Located,
     check_regular,
     is_windows_name,
@@ -74,7 +75,11 @@ class WritableFile:
         Fewer than `nbytes`, down to 0, if it cannot copy between these files, if that would take longer, or if the
         source ends early: then copy the rest by reading and writing, which raises the error for an early end.
         """
-        if not self.capabilities.copy_range or not file.is_local or (source_offset - offset) % BLOCK_BYTES:
+        if (
+            not self.capabilities.copy_range
+            or not isinstance(file, LocalFile)
+            or (source_offset - offset) % BLOCK_BYTES
+        ):
             return 0
         copied = 0
         with file.descriptor() as source, Located(self.path), if_supported():

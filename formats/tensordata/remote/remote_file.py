@@ -7,19 +7,13 @@ several at once.
 
 from __future__ import annotations
 
-import mmap
-import os
-import tempfile
 from collections import OrderedDict, deque
 from functools import partial
-from pathlib import Path
 from threading import Lock, RLock, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.errors import FormatError, TensorDataError, TruncatedError
 from formats.tensordata.file import TRAFFIC, File
-from formats.tensordata.local.osio import SYSTEM, LocalFile
-from formats.tensordata.local.output import OpenedFile
 from formats.tensordata.remote.stores import (
     ChangedError,
     Identity,
@@ -29,6 +23,7 @@ from formats.tensordata.remote.stores import (
     longest_seconds,
     store_of,
 )
+from formats.tensordata.spool import Spool
 from formats.tensordata.threads import InThread, started_or_done
 
 if TYPE_CHECKING:
@@ -48,7 +43,6 @@ JOINED_BYTES = 1 << 18  # weights of this size or more are read separately
 PART_BYTES = 8 << 20  # the size of one request for a part of a large range
 REQUESTS_AT_ONCE = 8
 WAIT_SECONDS = 0.1  # how soon a thread notices that nobody waits for the bytes that it awaits
-MAPPED_BYTES = 32 << 20  # a range of this size or more is in a temporary file, not in memory
 
 
 class RemoteFile(File):
@@ -85,7 +79,7 @@ class RemoteFile(File):
     def expect_all(self) -> None:
         """Prepare for a reader that will need all of the file, but jumps in it: copy the file meanwhile."""
         if self._copy is None and self.nbytes > KEPT_BYTES:
-            self._copy = _Copy(self.nbytes)
+            self._copy = _Copy(self._address, self.nbytes)
 
     def pread_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill `buffer` with the bytes from `offset` on; a large range needs several requests at once."""
@@ -129,25 +123,12 @@ class RemoteFile(File):
             return data
 
     def map(self, offset: int, nbytes: int) -> memoryview:
-        """A range as read-only memory: a copy, which is in a temporary file if it is large."""
+        """A range as read-only memory: a copy."""
         self._check_range(offset, nbytes)
-        if nbytes < MAPPED_BYTES:
-            buffer = bytearray(nbytes)
-            self.pread_into(offset, buffer)
-            self.check_unchanged()
-            return memoryview(buffer).toreadonly()
-        with tempfile.TemporaryFile(prefix="formats-") as copy:
-            lock = Lock()
-
-            def put(start: int, data: bytes) -> None:
-                with lock:
-                    copy.seek(start)
-                    copy.write(data)
-
-            self._large(offset, nbytes, put)
-            self.check_unchanged()
-            copy.flush()
-            return memoryview(mmap.mmap(copy.fileno(), nbytes, access=mmap.ACCESS_READ))
+        buffer = bytearray(nbytes)
+        self.pread_into(offset, buffer)
+        self.check_unchanged()
+        return memoryview(buffer).toreadonly()
 
     def _check_range(self, offset: int, nbytes: int) -> None:
         if offset < 0 or nbytes < 0 or offset + nbytes > self.nbytes:
@@ -338,37 +319,27 @@ class RemoteFile(File):
 class _Copy:
     """A copy of a file on this machine, which has the parts that were read and those after them.
 
-    It is a temporary file without a name. Each part is one request, and several are made at once.
+    Each part is one request, and several are made at once.
     """
 
-    def __init__(self, nbytes: int) -> None:
-        self._nbytes = nbytes
+    def __init__(self, address: Address, nbytes: int) -> None:
         self._lock = Lock()
         self._parts: dict[int, InThread[None]] = {}  # by number
-        self._output: OpenedFile | None = None
-        place = Path(tempfile.gettempdir())
-        with tempfile.TemporaryFile(prefix="formats-") as copy:
-            self._output = OpenedFile(place, os.dup(copy.fileno()), nbytes)
-            self._file = LocalFile(place, keep_open=True, capabilities=SYSTEM, descriptor=os.dup(copy.fileno()))
+        self._file = Spool(address, nbytes)
 
-    def file(self, offset: int, nbytes: int, request: Callable[[int, int], bytes]) -> LocalFile:
+    def file(self, offset: int, nbytes: int, request: Callable[[int, int], bytes]) -> Spool:
         """The copy, after a range of it is there; requests for the parts after the range have begun."""
         first, stop = offset // PART_BYTES, -(-(offset + nbytes) // PART_BYTES)
         for number in range(first, stop):
             with self._lock:
-                for ahead in range(number, min(number + REQUESTS_AT_ONCE, -(-self._nbytes // PART_BYTES))):
+                for ahead in range(number, min(number + REQUESTS_AT_ONCE, -(-self._file.nbytes // PART_BYTES))):
                     if ahead not in self._parts:
                         self._parts[ahead] = started_or_done(partial(self._fetch, ahead * PART_BYTES, request))
             self._parts[number].result()
         return self._file
 
     def _fetch(self, start: int, request: Callable[[int, int], bytes]) -> None:
-        assert self._output is not None, "it is open while something is fetched"
-        self._output.pwrite(start, request(start, min(start + PART_BYTES, self._nbytes)))
-
-    def __del__(self) -> None:
-        if self._output is not None:  # the file was too large
-            self._output.close()
+        self._file.pwrite(start, request(start, min(start + PART_BYTES, self._file.nbytes)))
 
 
 def _unpickled(address: Address, identity: tuple[int, tuple[str, ...]]) -> RemoteFile:

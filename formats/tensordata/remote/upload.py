@@ -17,10 +17,11 @@ from uuid import uuid4
 
 from formats.errors import FormatError, UnsupportedError, file_exists
 from formats.tensordata.engine import Result, execute
-from formats.tensordata.file import File
+from formats.tensordata.file import TRAFFIC, File
 from formats.tensordata.remote.address import WEB, Address
 from formats.tensordata.remote.remote_file import PART_BYTES, RemoteFile
 from formats.tensordata.remote.stores import ChangedError, attempt, filesystem_of, longest_seconds, upload_file
+from formats.tensordata.spool import Spool, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,12 +38,14 @@ CREATES: dict[str, dict[str, Any]] = {
     **{key: {"mode": "create"} for key in ("s3", "s3a", "gs", "gcs")},
     **{key: {"overwrite": False} for key in ("az", "abfs", "abfss")},
 }
+# Stores whose libraries send what they are given, and keep nothing of it on this machine.
+PASSES_ON = frozenset((*CREATES, "memory"))
 
 
 class _Upload(NamedTuple):
-    """A complete file on this machine, and its destination."""
+    """A complete file on this machine, and its destination. Only a decrypted model is in a `Spool`, without a path."""
 
-    local: Path
+    local: Path | Spool
     address: Address
     fs: Any
     path: str
@@ -71,7 +74,7 @@ class _Upload(NamedTuple):
         """
         mode = CREATES.get(self.address.scheme, {}) if creates else {}
         try:
-            attempt(self.address, lambda: upload_file(self.address, self.fs, self.local, path, **mode))
+            attempt(self.address, lambda: self._send(path, mode))
         except (ChangedError, FileExistsError, FileNotFoundError) as error:
             if self.is_at(path):
                 return False
@@ -80,11 +83,30 @@ class _Upload(NamedTuple):
             raise file_exists(self.address) from None
         return True
 
+    def _send(self, path: str, mode: Mapping[str, Any]) -> None:
+        """Send all bytes to `path` of the store; after an error, the store forgets what it got."""
+        if not isinstance(self.local, Spool):
+            upload_file(self.address, self.fs, self.local, path, **mode)
+            return
+        TRAFFIC.add(to_send=self.local.nbytes)
+        file = self.fs.open(path, "xb" if mode else "wb")
+        try:
+            for _, piece in self.local.pieces():
+                file.write(piece)
+                TRAFFIC.add(sent=len(piece))
+            file.close()
+        except BaseException:
+            file.discard()
+            with suppress(AttributeError):  # a file in memory, which shows what it has got anyway
+                file.closed = True  # else its end would complete it
+            raise
+
     def is_at(self, path: str) -> bool:
         """Whether `path` of the store has the bytes of the file; false if it cannot be read."""
         address = self.address if path == self.path else self.address.with_name(path.rpartition("/")[2])
         try:
-            mine, there = File.open(self.local), RemoteFile(address)
+            mine = self.local if isinstance(self.local, Spool) else File.open(self.local)
+            there = RemoteFile(address)
             return mine.nbytes == there.nbytes and all(
                 there.pread(start, stop - start) == mine.pread(start, stop - start)
                 for start, stop in pairwise((*range(0, mine.nbytes, PART_BYTES), mine.nbytes))
@@ -116,16 +138,27 @@ def upload(plan: WritePlan, options: EngineOptions) -> Result:
     Raises: FileExistsError if something is in the way and not to be overwritten; RemoteError and other OSErrors;
     what the engine raises.
     """
-    with tempfile.TemporaryDirectory(prefix="formats-") as folder:
-        uploads = [_upload_of(Path(folder), file.path, options) for file in plan.files]
+    with tempfile.TemporaryDirectory(prefix="formats-") as name:
+        folder = Path(name)
+        uploads = [_upload_of(folder, file.path, options) for file in plan.files]
+        if plan.permissions.decrypted and uploads[0].address.protocols[0] not in PASSES_ON:
+            message = (
+                "the library of this store may put the decrypted model on a disk; convert it to a file, and copy that"
+            )
+            raise UnsupportedError(message, path=uploads[0].address)
         there = [upload for upload in uploads if upload.exists()]
         if there and not options.overwrite:
             raise file_exists(there[0].address)
         if options.dry_run:
             return Result(plan.nbytes, {})
-        files = tuple(file._replace(path=upload.local) for file, upload in zip(plan.files, uploads, strict=True))
-        here = replace(options, overwrite=False, parents=False, fsync=False)
-        result = execute(plan._replace(files=files), here)
+        if plan.permissions.decrypted:
+            spools, digests = spooled(plan, options)
+            result = Result(plan.nbytes, digests)
+            uploads = [upload._replace(local=spool) for upload, spool in zip(uploads, spools, strict=True)]
+        else:
+            here = replace(options, overwrite=False, parents=False, fsync=False)
+            files = (file._replace(path=folder / file.path.name) for file in plan.files)
+            result = execute(plan._replace(files=tuple(files)), here)
         if len(uploads) > 1 and there:
             _replace(uploads, there)
         else:

@@ -286,9 +286,11 @@ def check_key(options: ReadOptions, *codecs: Codec) -> None:
 def common_permissions(several: Iterable[Permissions]) -> Permissions:
     """Return the permissions that all of these allow, for a file that is made from several."""
     new = replaced = 0o777  # of new files, and of replaced ones
+    decrypted = False
     for permissions in several:
         new, replaced = new & permissions.new, replaced & permissions.replaced
-    return Permissions(new, replaced)
+        decrypted = decrypted or permissions.decrypted
+    return Permissions(new, replaced, decrypted)
 
 
 def permissions(source: Source, *, decrypts: bool = False) -> Permissions:
@@ -301,5 +303,5 @@ def permissions(source: Source, *, decrypts: bool = False) -> Permissions:
     for file in source.files():
         most &= file.permissions
     if decrypts:
-        return Permissions(most & Permissions().new, most)
+        return Permissions(most & Permissions().new, most, decrypted=True)
     return Permissions((most | OWNER_ACCESS) & Permissions().new)

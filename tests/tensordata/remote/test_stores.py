@@ -476,11 +476,22 @@ def test_an_object_that_somebody_else_puts_there(s3: S3Server, digits: Path, imp
 
 
 @pytest.mark.parametrize("what", ["nothing", "a part", "the end", "the answer"])
+@pytest.mark.parametrize("is_secret", [False, True], ids=["plain", "decrypted"])
 def test_uploads_in_parts(
-    s3: S3Server, impatient: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
+    s3: S3Server,
+    impatient: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    what: str,
+    is_secret: bool,
 ) -> None:
-    """A large file is uploaded in parts; after a failure, no part is left, and a lost answer is not a failure."""
+    """A large file is uploaded in parts; after a failure, no part is left, and a lost answer is not a failure.
+
+    A decrypted one too, although no library gets it as a file.
+    """
     monkeypatch.setattr("s3fs.core.calculate_chunksize", lambda *_, **__: 5 * MIB)
+    monkeypatch.setattr("s3fs.S3FileSystem.default_block_size", 5 * MIB)
+    given: dict[str, Any] = {"key": "correct horse"} if is_secret else {}
     address, options = f"s3://{s3.bucket}/m.onnx", {**s3.options, **impatient}
 
     def fault(_: int, asked: Asked) -> int | None:
@@ -500,16 +511,54 @@ def test_uploads_in_parts(
     s3.loses = loses if what == "the answer" else None
     s3.forget()
     formats.save(large_model(3, 4 * MIB), tmp_path / "m.onnx")
+    source = tmp_path / ("m.onnxc" if is_secret else "m.onnx")
+    if is_secret:
+        formats.convert(tmp_path / "m.onnx", source, **given)
     if s3.fault:
         with pytest.raises(PermissionError):
-            formats.convert(tmp_path / "m.onnx", address, storage_options=options)
+            formats.convert(source, address, storage_options=options, **given)
     else:
-        formats.convert(tmp_path / "m.onnx", address, storage_options=options)
+        formats.convert(source, address, storage_options=options, **given)
         assert formats.diff(tmp_path / "m.onnx", address, storage_options=options).equal
-    assert 3 <= sum("partNumber" in asked.path for asked in s3.requests)
+    one_after_another = is_secret and what == "a part"  # the third one is not begun
+    assert 3 - one_after_another <= sum("partNumber" in asked.path for asked in s3.requests)
     s3.fault = s3.loses = None
     assert [] == s3.fs.list_multipart_uploads(s3.bucket)
     assert ([] if what in ("a part", "the end") else ["m.onnx"]) == names(f"s3://{s3.bucket}", **s3.options)
+
+
+def test_a_decrypted_model_replaces_nothing_that_exists(s3: S3Server, digits: Path, tmp_path: Path) -> None:
+    """The store itself refuses a second object, also if it appears after the first look."""
+    key, address = "correct horse", f"s3://{s3.bucket}/m.onnx"
+    formats.convert(digits, tmp_path / "m.onnxc", key=key)
+
+    def appears(asked: Asked) -> bool:
+        if "HTTP_IF_NONE_MATCH" in asked.headers:
+            s3.fs.pipe_file(address, b"other")
+        return False
+
+    s3.loses = appears
+    with pytest.raises(FileExistsError):
+        formats.convert(tmp_path / "m.onnxc", address, key=key, storage_options=s3.options)
+    s3.loses = None
+    assert b"other" == s3.fs.cat_file(address)
+    formats.convert(tmp_path / "m.onnxc", address, key=key, storage_options=s3.options, overwrite=True)
+    assert formats.diff(digits, address, storage_options=s3.options).equal
+
+
+def test_stores_that_may_keep_a_copy(digits: Path, tmp_path: Path) -> None:
+    """A decrypted model goes to no store whose library may put it on a disk; an encrypted one does."""
+    key = "correct horse"
+    fsspec.register_implementation("whole", StoreWithoutRanges, clobber=True)
+    formats.convert(digits, tmp_path / "m.onnxc", key=key)
+    for write in (
+        lambda: formats.convert(tmp_path / "m.onnxc", "whole://secret/m.onnx", key=key),
+        lambda: formats.save(formats.load(tmp_path / "m.onnxc", key=key), "whole://secret/m.onnx"),
+    ):
+        with pytest.raises(formats.UnsupportedError, match="may put the decrypted model on a disk"):
+            write()
+    formats.convert(tmp_path / "m.onnxc", "whole://secret/m.onnxc", key=key)
+    assert formats.diff("whole://secret/m.onnxc", digits, key=key).equal
 
 
 def test_credentials(s3: S3Server, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
