@@ -181,11 +181,9 @@ class ExtractKeywords(ConvertKeywords, total=False):
     """The options of `formats.extract`, and those of `convert`."""
 
     inputs: Sequence[str] | None
-    """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default. A
-    comma in a name needs a backslash before it."""
+    """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default."""
     outputs: Sequence[str] | None
-    """outputs=NAMES: The values that become outputs, separated by commas; those of the model by default. A
-    comma in a name needs a backslash before it."""
+    """outputs=NAMES: The values that become outputs, separated by commas; those of the model by default."""
     tensor: str | None
     """tensor=NAME: Write only this weight, to a .npy or .safetensors file."""
 

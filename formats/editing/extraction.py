@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.inference import is_contradiction, without_stated
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import fresh, main_graph, names_used, scope_of, shape_of, subgraphs_of
+from formats.editing.scopes import (
+    defined_in,
+    fresh,
+    main_graph,
+    names_of,
+    names_used,
+    scope_of,
+    shape_of,
+    subgraphs_of,
+)
 from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
@@ -45,8 +54,10 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     Raises: EditError for an unknown name, or if an output needs something else than the inputs.
     """
     graph = main_graph(model)
-    wanted = [*dict.fromkeys([value.name or "" for value in graph.output] if outputs is None else outputs)]
-    chosen_inputs = None if inputs is None else [*dict.fromkeys(inputs)]
+    known = defined_in(graph)
+    ends = [value.name or "" for value in graph.output]
+    wanted = [*dict.fromkeys(ends if outputs is None else names_of("outputs", outputs, known))]
+    chosen_inputs = None if inputs is None else [*dict.fromkeys(names_of("inputs", inputs, known))]
     _check_names(graph, chosen_inputs or (), graph.input, "input")
     _check_names(graph, wanted, graph.output, "output")
     part = _part(graph, chosen_inputs, wanted)

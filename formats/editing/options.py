@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
-from formats.options import CHANGES, OptionKind, filled_text, name_and_value, option, pairs, settle, text
+from formats.options import CHANGES, OptionKind, Typed, filled_text, name_and_value, option, pairs, settle, text
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
@@ -48,24 +47,26 @@ def _weights(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Sequence[str]:
-    r"""Names, from a list of them or from texts in which commas separate them; `\,` is a comma in a name."""
+    """Names, from a list of them or from texts in which commas separate them, which `names_of` splits."""
     if isinstance(value, (str, Mapping)):
-        texts = [value] if isinstance(value, str) else [*value]
-        value = [name.replace(r"\,", ",") for text in texts for name in re.split(r"(?<!\\),", text)]
+        value = [*map(Typed, [value] if isinstance(value, str) else value)]
     if not isinstance(value, Sequence) or not value:
         raise TypeError(value)
     return tuple(map(filled_text, value))
 
 
+def _typed_pair(text: str) -> tuple[Typed, str]:
+    """What was typed, two names with an equals sign between them, which `pair_of` splits."""
+    name_and_value(text)
+    return Typed(text), ""
+
+
 def _links(value: Any) -> Sequence[tuple[str, str]]:
     """Pairs of an output and an input: from a mapping of outputs to one or several inputs, or from typed pairs."""
-    if not isinstance(value, Mapping):
-        value = dict.fromkeys(value)
     links: list[tuple[str, str]] = []
-    for output, names in value.items():
-        if names is None and isinstance(output, tuple):
-            output, names = output
-        links += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
+    for output, names in value.items() if isinstance(value, Mapping) else value:
+        texts = [names] if isinstance(names, str) else names
+        links += [(filled_text(output), name if isinstance(output, Typed) else filled_text(name)) for name in texts]
     return tuple(links)
 
 
@@ -73,7 +74,7 @@ LINKS = OptionKind(
     "OUT=IN, an output of the first model and an input of the second, such as features=input",
     _links,
     "OUT=IN",
-    lambda typed: (name_and_value(typed), None),
+    _typed_pair,
     keyword_type="Mapping[str, str | Sequence[str]]",
     repeatedly=True,
     keyword_words="a dictionary of outputs and inputs, such as {'features': 'input'}",
@@ -81,7 +82,7 @@ LINKS = OptionKind(
 VALUES = OptionKind(
     "names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True
 )
-NAMES = pairs("OLD=NEW", "names and new names", "input=images")
+NAMES = pairs("OLD=NEW", "names and new names", "input=images")._replace(from_text=_typed_pair)
 SIZES = OptionKind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,
@@ -143,7 +144,7 @@ class ExtractOptions:
     """Which part of a model is extracted.
 
     `inputs`, `outputs`: the names of values that become those of the new model, as a list, or as a text in which commas
-    separate them, and a comma in a name has a backslash before it; without one of them, those of the model count.
+    separate them; without one of them, those of the model count.
     `tensor`: the name of one weight, which is written instead.
 
     Raises: OptionError for an invalid value.
@@ -152,15 +153,13 @@ class ExtractOptions:
     inputs: Sequence[str] | None = option(
         None,
         VALUES,
-        "The values that become inputs, separated by commas; those of the model by default. A comma in a name needs a "
-        "backslash before it.",
+        "The values that become inputs, separated by commas; those of the model by default.",
         common=True,
     )
     outputs: Sequence[str] | None = option(
         None,
         VALUES,
-        "The values that become outputs, separated by commas; those of the model by default. A comma in a name needs a "
-        "backslash before it.",
+        "The values that become outputs, separated by commas; those of the model by default.",
         common=True,
     )
     tensor: str | None = option(

@@ -9,9 +9,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import scopes_of
+from formats.editing.scopes import pair_of, scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries
+from formats.options import Typed
 from formats.words import counted, nearest
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
 
     Raises: EditError if no value has a name, or if a new name would meet or hide another.
     """
+    roots = scopes_of(model)
+    places = list(_places(roots))
+    if any(isinstance(old, Typed) for old in names):
+        known = frozenset().union(*(place.scope.defined for place in places))
+        names = dict(pair_of(old, new, known) for old, new in names.items())
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return EditResult()
-    roots = scopes_of(model)
-    places = list(_places(roots))
     chosen = _defining(names, places)
     _check_new(names, chosen)
     new_names: NewNames = {}
