@@ -169,6 +169,8 @@ class ConvertKeywords(OnlyReadKeywords, WriteKeywords, total=False):
 class EditKeywords(ConvertKeywords, total=False):
     """The options of `formats.edit`: its own, and those of `convert`."""
 
+    sort: bool
+    """sort=True: Sort nodes that come before those whose values they use, as every edit does."""
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
     """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
     dim: Mapping[str, int | str] | None

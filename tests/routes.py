@@ -88,6 +88,7 @@ EFFECTS = {
     "ExtractOptions.tensor": Effect("extract m.onnx w.npy", "--tensor w"),
     "MergeOptions.connect": Effect("merge m.onnx wide.onnx new.onnx", "--connect y=x"),
     "MergeOptions.prefix": Effect("merge m.onnx wide.onnx new.onnx", "--prefix b/"),
+    "EditOptions.sort": Effect("edit m.onnx new.onnx", "--sort"),
     "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
     "EditOptions.rename": Effect("edit m.onnx new.onnx", "--rename x=images"),

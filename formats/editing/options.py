@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
-from formats.options import CHANGES, OptionKind, Typed, filled_text, name_and_value, option, pairs, settle, text
+from formats.options import CHANGES, SWITCH, OptionKind, Typed, filled_text, name_and_value, option, pairs, settle, text
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
@@ -102,6 +102,9 @@ class EditOptions:
 
     `MetadataOptions` come after them.
 
+    `sort`: nodes come after those whose values they use, as ONNX wants it. Other edits sort, too, but leave nodes that
+    need each other in a circle as they are, which is an error for `sort`.
+
     `weights`: a .safetensors file, the index of several (model.safetensors.index.json), an .npz or a model file, whose
     tensors replace weights of the same names; or arrays by name.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
@@ -110,6 +113,9 @@ class EditOptions:
     Raises: OptionError for an invalid value.
     """
 
+    sort: bool = option(
+        False, SWITCH, "Sort nodes that come before those whose values they use, as every edit does.", panel=CHANGES
+    )
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = option(
         None,
         WEIGHTS,

@@ -705,6 +705,7 @@ class Model(Message):
     def edit(
         self,
         *,
+        sort: bool = False,
         weights: Mapping[str, Any] | None = None,
         dim: Mapping[str, int | str] | None = None,
         rename: Mapping[str, str] | None = None,
@@ -716,7 +717,7 @@ class Model(Message):
         """
         from formats.editing import model_edits
 
-        return model_edits.edit(self, metadata, weights=weights, dim=dim, rename=rename)
+        return model_edits.edit(self, metadata, sort=sort, weights=weights, dim=dim, rename=rename)
 
     def rename(self, names: Mapping[str, str]) -> Model:
         """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""

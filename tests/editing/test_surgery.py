@@ -183,3 +183,68 @@ def test_methods_have_the_words_of_the_options(tmp_path: Path) -> None:
     assert both.extract(outputs=["y"]).graph.node == formats.load(tmp_path / "p.onnx").graph.node
     with pytest.raises(formats.OptionError):
         model.edit(rename={"x": 3})  # type: ignore[dict-item]
+
+
+def unordered() -> onnx.ModelProto:
+    """A model whose nodes, also those of a function and of branches, come before what they need."""
+    nodes = [helper.make_node(op, [a], [b]) for op, a, b in (("Neg", "b", "y"), ("Neg", "a", "b"), ("Abs", "x", "a"))]
+    function = helper.make_function("own", "F", ["x"], ["y"], nodes, [helper.make_opsetid("", 17)])
+    x, y = (helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy")
+    branches = {
+        f"{branch}_branch": helper.make_graph(
+            [helper.make_node("Neg", ["q"], [branch]), helper.make_node("Abs", ["later"], ["q"])],
+            branch,
+            [],
+            [helper.make_tensor_value_info(branch, 1, None)],
+        )
+        for branch in ("then", "else")
+    }
+    nodes = [
+        helper.make_node("If", ["flag"], ["y"], **branches),
+        helper.make_node("F", ["x"], ["later"], domain="own"),
+    ]
+    flag = helper.make_tensor_value_info("flag", onnx.TensorProto.BOOL, [])
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph(nodes, "g", [x, flag], [y])
+    return helper.make_model(graph, opset_imports=sets, functions=[function], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda path, new: formats.edit(path, new, sort=True),
+        lambda path, new: formats.edit(path, new, dim={"n": 2}),
+        lambda path, new: formats.edit(path, new, rename={"x": "x1"}),
+        lambda path, new: formats.extract(path, new, outputs=["y"]),
+        lambda path, new: formats.merge(path, path, new),
+        lambda path, new: formats.convert(path, new, opset=16),
+        lambda path, new: formats.convert(path, new, dtype="float16"),
+    ],
+)
+def test_every_edit_sorts(verb: Any, tmp_path: Path) -> None:
+    """What an edit writes is in order, in functions and branches, too; the report says so; it computes the same."""
+    onnx.save(unordered(), tmp_path / "m.onnx")
+    assert {finding.code for finding in formats.verify(tmp_path / "m.onnx").errors} == {"V307"}
+    report = verb(tmp_path / "m.onnx", tmp_path / "new.onnx")
+    assert "sort" in {edit.kind for edit in report.edits}
+    assert formats.verify(tmp_path / "new.onnx").ok
+    new = onnx.load(tmp_path / "new.onnx")
+    onnx.checker.check_model(new, full_check=True)
+    kind = "float16" if "dtype" in {edit.kind for edit in report.edits} else "float32"
+    given = {
+        value.name: np.array(True) if value.type.tensor_type.elem_type == 9 else np.array([1, -2], kind)
+        for value in new.graph.input
+    }
+    assert results(new, tmp_path, **given)[0].tolist() == [-1, -2]
+
+
+def test_nodes_in_a_circle(tmp_path: Path) -> None:
+    """Nodes that need each other stay as they are, unless the order was asked for: then they are an error."""
+    proto = unordered()
+    proto.graph.node[1].input[0] = "y"
+    model = formats.from_onnx(proto)
+    new = model.edit(metadata={"a": "b"})
+    assert new.graph.node[0].op_type == "If"
+    assert [node.op_type for node in new.functions[0].node] == ["Abs", "Neg", "Neg"]
+    with pytest.raises(formats.EditError, match="nodes need each other in a circle, such as If y"):
+        model.edit(sort=True)
