@@ -175,6 +175,9 @@ class EditKeywords(ConvertKeywords, total=False):
     """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
+    prune: bool
+    """prune=True: Remove nodes, weights, functions and stated types that no output needs; inputs and outputs
+    stay."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
 

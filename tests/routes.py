@@ -91,6 +91,7 @@ EFFECTS = {
     "EditOptions.sort": Effect("edit m.onnx new.onnx", "--sort"),
     "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
+    "EditOptions.prune": Effect("edit m.onnx new.onnx", "--prune"),
     "EditOptions.rename": Effect("edit m.onnx new.onnx", "--rename x=images"),
     "MetadataOptions.metadata": Effect("convert m.onnx new.onnx", "--metadata license=MIT"),
     "RuntimeOptions.opset": Effect("convert wide.onnx new.onnx", "--opset 20"),

@@ -64,11 +64,11 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     counts = len(graph.node), len(graph.initializer)
     types, losses = _interface(model, [*part.inputs], wanted)
     _keep(graph, part, types, wanted)
-    model.functions = _functions(model)
-    _keep_imports(model)
     if entries(model, "training_info"):
         model.training_info = []
         losses.append(Loss("training_info", "training_info", "the information for training is left out", USE))
+    model.functions = called_functions(model)
+    _keep_imports(model)
     kept = f"{len(graph.node):,} of {counted(counts[0], 'node')}"
     edits = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
     unneeded = [name for name in chosen_inputs or () if name not in part.inputs]
@@ -215,7 +215,7 @@ def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequen
     """Remove from the graph what is not a part."""
     nodes = [node for index, node in enumerate(graph.node) if index in part.nodes]
     nodes = _without_names(nodes, part.inputs, graph)
-    annotations, names = _annotations(
+    annotations, names = annotations_of(
         graph, {*part.inputs, *part.initializers, *(n for node in nodes for n in node.output)}
     )
     constants = (part.initializers | names) - part.inputs.keys()
@@ -245,7 +245,7 @@ def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> 
     return renamed
 
 
-def _annotations(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:
+def annotations_of(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:
     """The quantisation annotations of values that stay, and the initializers that these need."""
     kept, needed = [], set()
     constants = {tensor.name or "" for tensor in graph.initializer}
@@ -266,11 +266,12 @@ def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
             stack += [graph for _, graph in subgraphs_of(node)]
 
 
-def _functions(model: Model) -> list[Function]:
-    """The functions that the graph calls, directly or through others, in their order."""
+def called_functions(model: Model) -> list[Function]:
+    """The functions that the graphs call, those of training, too, directly or through others, in their order."""
     functions = functions_of(model.functions)
     called: set[Any] = set()
-    waiting: list[Graph | Function] = [main_graph(model)]
+    training = [graph for info in entries(model, "training_info") for graph in (info.initialization, info.algorithm)]
+    waiting: list[Graph | Function] = [main_graph(model), *filter(None, training)]
     while waiting:
         for node in all_nodes([waiting.pop()]):
             key = key_of(node.domain, node.op_type, node.overload)

@@ -18,6 +18,7 @@ from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
 from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
+from formats.editing.pruning import prune_in
 from formats.editing.renaming import rename_in
 from formats.editing.scopes import main_graph
 from formats.editing.surgery import bypass_in, in_order, insert_in, sort_in, values_of
@@ -62,6 +63,8 @@ def edited(
         result += set_weights_in(new, weights, origin)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
+    if options.prune:
+        result += prune_in(new)
     if options.rename:
         result += rename_in(new, options.rename)
     return new, result

@@ -132,6 +132,13 @@ class EditOptions:
         common=True,
         keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
     )
+    prune: bool = option(
+        False,
+        SWITCH,
+        "Remove nodes, weights, functions and stated types that no output needs; inputs and outputs stay.",
+        panel=CHANGES,
+        common=True,
+    )
     rename: Mapping[str, str] | None = option(
         None,
         NAMES,
