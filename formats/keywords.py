@@ -175,6 +175,12 @@ class EditKeywords(ConvertKeywords, total=False):
     """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
+    bypass: Sequence[str] | None
+    """bypass: Nodes that are taken out, by name, output or operator, such as ['Dropout']."""
+    add_output: Sequence[str] | None
+    """add_output: Values that become outputs, such as ['features', 'conv*'], or 'all'."""
+    remove_output: Sequence[str] | None
+    """remove_output: Outputs that are none any more, such as ['aux*']."""
     prune: bool
     """prune=True: Remove nodes, weights, functions and stated types that no output needs; inputs and outputs
     stay."""

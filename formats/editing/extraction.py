@@ -58,11 +58,11 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     ends = [value.name or "" for value in graph.output]
     wanted = [*dict.fromkeys(ends if outputs is None else names_of("outputs", outputs, known))]
     chosen_inputs = None if inputs is None else [*dict.fromkeys(names_of("inputs", inputs, known))]
-    _check_names(graph, chosen_inputs or (), graph.input, "input")
-    _check_names(graph, wanted, graph.output, "output")
+    check_names(graph, chosen_inputs or (), graph.input, "input")
+    check_names(graph, wanted, graph.output, "output")
     part = _part(graph, chosen_inputs, wanted)
     counts = len(graph.node), len(graph.initializer)
-    types, losses = _interface(model, [*part.inputs], wanted)
+    types, losses = interface_of(model, [*part.inputs], wanted)
     _keep(graph, part, types, wanted)
     if entries(model, "training_info"):
         model.training_info = []
@@ -76,7 +76,7 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     return EditResult(tuple(edits), tuple(losses))
 
 
-def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:
+def check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:
     """Raises EditError for a name that no value of the main graph has; names of `ends` of this kind are suggested."""
     main = scope_of(graph, "graph")
     for name in names:
@@ -144,7 +144,7 @@ def _of(node: Node) -> str:
     return f"{node.op_type} {node.name}" if node.name else node.op_type or "a node"
 
 
-def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
+def interface_of(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
     """The types of the new inputs and outputs, inferred if the model does not state them."""
     wanted = {*inputs, *outputs}
     infos = _types(main_graph(model), wanted)

@@ -18,10 +18,11 @@ from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
 from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
+from formats.editing.outputs import add_outputs_in, remove_outputs_in
 from formats.editing.pruning import prune_in
 from formats.editing.renaming import rename_in
 from formats.editing.scopes import main_graph
-from formats.editing.surgery import bypass_in, in_order, insert_in, sort_in, values_of
+from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in, values_of
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
 from formats.ir.copies import copied, shallow
@@ -44,7 +45,7 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: order, weights, dims, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
     uses the model, it is the caller's `own`: then names change in it, without a copy.
@@ -57,12 +58,19 @@ def edited(
     own = own or bool(result.edits)
     if options.sort and not result.edits:
         result = EditResult((Edit("sort", "the nodes were in order"),))
-    is_copied = not own or options.weights is not None or options.dim  # what depends on dims is compared with before
+    # What depends on dims or nodes is compared with the model before.
+    is_copied = not own or options.weights is not None or options.dim or options.bypass
     new = copied(model) if is_copied else model
     if options.weights is not None:
         result += set_weights_in(new, weights, origin)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
+    if options.bypass:
+        result += bypass_named_in(new, options.bypass, model)
+    if options.add_output:
+        result += add_outputs_in(new, options.add_output)
+    if options.remove_output:
+        result += remove_outputs_in(new, options.remove_output)
     if options.prune:
         result += prune_in(new)
     if options.rename:

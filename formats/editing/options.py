@@ -82,6 +82,8 @@ LINKS = OptionKind(
 VALUES = OptionKind(
     "names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True
 )
+SOME_VALUES = VALUES._replace(words="names or patterns of values, separated by commas", metavar="NAME|PATTERN|all")
+NODES = VALUES._replace(words="names of nodes, separated by commas", metavar="NODE")
 NAMES = pairs("OLD=NEW", "names and new names", "input=images")._replace(from_text=_typed_pair)
 SIZES = OptionKind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
@@ -101,6 +103,9 @@ class EditOptions:
     """What changes in a model, in this order; so names in `weights` and `dim` are those before `rename`.
 
     `MetadataOptions` come after them.
+
+    `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
+    `prune`: what no output needs is removed.
 
     `sort`: nodes come after those whose values they use, as ONNX wants it. Other edits sort, too, but leave nodes that
     need each other in a circle as they are, which is an error for `sort`.
@@ -131,6 +136,29 @@ class EditOptions:
         panel=CHANGES,
         common=True,
         keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
+    )
+    bypass: Sequence[str] | None = option(
+        None,
+        NODES,
+        "Take a node out, so that what used its output uses its input: by name, output, operator or pattern.",
+        panel=CHANGES,
+        common=True,
+        keyword_help="Nodes that are taken out, by name, output or operator, such as ['Dropout'].",
+    )
+    add_output: Sequence[str] | None = option(
+        None,
+        SOME_VALUES,
+        "Make a value an output: by NAME, by PATTERN such as 'conv*', or all values that nodes make.",
+        panel=CHANGES,
+        common=True,
+        keyword_help="Values that become outputs, such as ['features', 'conv*'], or 'all'.",
+    )
+    remove_output: Sequence[str] | None = option(
+        None,
+        SOME_VALUES._replace(metavar="NAME|PATTERN"),
+        "Make an output an inner value; --prune also removes what computes it.",
+        panel=CHANGES,
+        keyword_help="Outputs that are none any more, such as ['aux*'].",
     )
     prune: bool = option(
         False,

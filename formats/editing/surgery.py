@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.editing.inference import check_again
 from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import apply
-from formats.editing.scopes import all_messages, fresh, main_graph, names_used, scope_of, scopes_of
+from formats.editing.scopes import all_messages, fresh, main_graph, names_of, names_used, scope_of, scopes_of
 from formats.errors import EditError
-from formats.ir import dtypes
+from formats.ir import STANDARD_DOMAINS, dtypes
 from formats.ir.copies import copied
 from formats.ir.model import (
     VALUE_FIELDS,
@@ -29,7 +30,7 @@ from formats.ir.model import (
 )
 from formats.ir.node_order import after_needs
 from formats.ir.storage import from_numpy
-from formats.words import counted, nearest
+from formats.words import counted, names_like, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,6 +190,45 @@ def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
         for scope in root.all_inner():
             count += _bypass(scope, [node for node in scope.message.node if chosen(node)])
     return count
+
+
+def bypass_named_in(model: Model, texts: Sequence[str], before: Model) -> EditResult:
+    """Take nodes out as `bypass_in` does: by name, or if none has it by an output, or by operator; patterns match, too.
+
+    `before` is the model without any edit.
+
+    Raises: EditError as `bypass_in` does; for an unknown name; if the rest does not fit together.
+    """
+    by_name: dict[str, list[Node]] = {}
+    by_output: dict[str, list[Node]] = {}
+    by_operator: dict[str, list[Node]] = {}
+    for message in all_messages(model):
+        for node in message.node:
+            by_name.setdefault(node.name or "", []).append(node)
+            by_operator.setdefault(node.op_type or "", []).append(node)
+            for name in node.output:
+                by_output.setdefault(name, []).append(node)
+    chosen: dict[int, Node] = {}
+    for text in names_of("bypass", texts, {*by_name, *by_output, *by_operator}):
+        tables = (by_name, by_output, by_operator)
+        table, names = next(((table, names) for table in tables if (names := names_like(text, table))), ({}, set()))
+        if not names:
+            raise EditError(f"no node is called {text!r}{nearest(text, [*by_name, *by_operator, *by_output])}")
+        chosen.update((id(node), node) for name in names for node in table[name])
+    bypass_in(model, lambda node: id(node) in chosen)
+    left = {id(node) for message in all_messages(model) for node in message.node}
+    edits = []
+    for node in chosen.values():
+        name, kind = f"{node.op_type} {node.name or node.output[0]}", "identity" if _is_identity(node) else "bypass"
+        if id(node) in left:
+            edits.append(Edit("stays", f"{name} stays, since it is between an input and an output"))
+        else:
+            edits.append(Edit(kind, f"{name} is bypassed"))
+    return EditResult(tuple(edits)) + check_again(model, before, "without these nodes")
+
+
+def _is_identity(node: Node) -> bool:
+    return node.op_type == "Identity" and node.domain in STANDARD_DOMAINS
 
 
 def _bypass(scope: NameScope, nodes: Sequence[Node]) -> int:

@@ -708,6 +708,9 @@ class Model(Message):
         sort: bool = False,
         weights: Mapping[str, Any] | None = None,
         dim: Mapping[str, int | str] | None = None,
+        bypass: SequenceOf[str] | None = None,
+        add_output: SequenceOf[str] | None = None,
+        remove_output: SequenceOf[str] | None = None,
         prune: bool = False,
         rename: Mapping[str, str] | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -718,7 +721,18 @@ class Model(Message):
         """
         from formats.editing import model_edits
 
-        return model_edits.edit(self, metadata, sort=sort, weights=weights, dim=dim, prune=prune, rename=rename)
+        return model_edits.edit(
+            self,
+            metadata,
+            sort=sort,
+            weights=weights,
+            dim=dim,
+            bypass=bypass,
+            add_output=add_output,
+            remove_output=remove_output,
+            prune=prune,
+            rename=rename,
+        )
 
     def rename(self, names: Mapping[str, str]) -> Model:
         """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""

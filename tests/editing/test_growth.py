@@ -126,6 +126,10 @@ def all_names(model: Any) -> dict[str, str]:
 EDITS: dict[str, Callable[[Any], object]] = {
     "rename": lambda model: model.rename(all_names(model)),
     "bypass": lambda model: model.bypass("Identity"),
+    "bypass by name": lambda model: model.edit(bypass="Identity"),
+    "add outputs": lambda model: model.edit(add_output="all"),
+    "remove outputs": lambda model: model.edit(add_output="all").edit(remove_output=["v1*", "y1*"]),
+    "prune": lambda model: model.edit(prune=True),
     "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
     "merge": lambda model: model.merge(model),
     "merge in a row": lambda model: model.merge(model, {model.graph.output[0].name: model.graph.input[0].name}),

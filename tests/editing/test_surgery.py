@@ -248,3 +248,63 @@ def test_nodes_in_a_circle(tmp_path: Path) -> None:
     assert [node.op_type for node in new.functions[0].node] == ["Abs", "Neg", "Neg"]
     with pytest.raises(formats.EditError, match="nodes need each other in a circle, such as If y"):
         model.edit(sort=True)
+
+
+@pytest.mark.parametrize(
+    "wanted,operators,verdict",
+    [
+        ("n1", ["Neg", "Identity", "Abs"], "differs: nodes are bypassed"),
+        ("n*", ["Identity", "Abs"], "differs: nodes are bypassed"),
+        ("b", ["Neg", "Identity", "Abs"], "differs: nodes are bypassed"),
+        ("Identity", ["Neg", "Relu", "Abs"], "computes the same"),
+        ("y", ["Neg", "Relu", "Identity"], "differs: nodes are bypassed"),
+    ],
+)
+def test_nodes_are_bypassed(wanted: str, operators: list[str], verdict: str, tmp_path: Path) -> None:
+    """A node is named by its name, by its output or by its operator; the rest computes what a chain without it does."""
+    chain = ["Neg", "Relu", "Identity", "Abs"]
+
+    def model(chosen: list[str]) -> onnx.ModelProto:
+        names = ["x", *"abc"[: len(chosen) - 1], "y"]
+        nodes = [
+            helper.make_node(op, [names[at]], [names[at + 1]], name=f"n{at}" if at < 2 else f"m{at}")
+            for at, op in enumerate(chosen)
+        ]
+        ends = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    onnx.save(model(chain), tmp_path / "old.onnx")
+    report = formats.edit(tmp_path / "old.onnx", tmp_path / "new.onnx", bypass=[wanted])
+    new = onnx.load(tmp_path / "new.onnx")
+    assert [node.op_type for node in new.graph.node] == operators
+    assert report.verdict == verdict
+    onnx.checker.check_model(new, full_check=True)
+    x = np.array([1, -2], "float32")
+    np.testing.assert_array_equal(results(new, tmp_path, x=x), results(model(operators), tmp_path, x=x))
+
+
+def test_what_does_not_fit_without_a_node(tmp_path: Path) -> None:
+    """Stated shapes that are wrong are inferred again; nodes that do not fit are an error, and so is a wrong name."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], name="turn", perm=[1, 0]),
+        helper.make_node("Neg", ["t"], ["y"]),
+        helper.make_node("Cast", ["x"], ["whole"], to=onnx.TensorProto.INT64),
+        helper.make_node("BitwiseNot", ["whole"], ["z"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 3])], [value("y", 1, [3, 2]), value("z", 7, [2, 3])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    report = formats.edit(tmp_path / "m.onnx", tmp_path / "new.onnx", bypass="turn")
+    assert "the stated shape of y was wrong, and is inferred again" in {loss.detail for loss in report.losses}
+    onnx.checker.check_model(tmp_path / "new.onnx", full_check=True)
+    for wanted, message in (("Cast", "the model does not fit without these nodes"), ("trun", "did you mean turn")):
+        with pytest.raises(formats.EditError, match=message):
+            formats.edit(tmp_path / "m.onnx", tmp_path / "other.onnx", bypass=wanted)
+    onnx.save(
+        helper.make_model(helper.make_graph(nodes[:1], "g", graph.input, [value("t", 1, [3, 2])])), tmp_path / "t.onnx"
+    )
+    report = formats.edit(tmp_path / "t.onnx", tmp_path / "u.onnx", bypass="turn")
+    assert [edit.detail for edit in report.edits] == [
+        "Transpose turn stays, since it is between an input and an output"
+    ]
