@@ -186,6 +186,12 @@ class EditKeywords(ConvertKeywords, total=False):
     stay."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
+    prefix: str | None
+    """prefix=PREFIX: Begin the names of all values and nodes with PREFIX, inputs and outputs included."""
+    strip_docs: bool
+    """strip_docs=True: Remove documentation, and metadata of nodes and values, such as paths of an exporter."""
+    strip_training: bool
+    """strip_training=True: Remove the graphs that train the model."""
 
 
 class ExtractKeywords(ConvertKeywords, total=False):

@@ -20,8 +20,9 @@ from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
 from formats.editing.pruning import prune_in
-from formats.editing.renaming import rename_in
+from formats.editing.renaming import prefix_in, rename_in
 from formats.editing.scopes import main_graph
+from formats.editing.stripping import strip_docs_in, strip_training_in
 from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in, values_of
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
@@ -75,6 +76,12 @@ def edited(
         result += prune_in(new)
     if options.rename:
         result += rename_in(new, options.rename)
+    if options.prefix:
+        result += prefix_in(new, options.prefix)
+    if options.strip_docs:
+        result += strip_docs_in(new)
+    if options.strip_training:
+        result += strip_training_in(new)
     return new, result
 
 

@@ -107,6 +107,9 @@ class EditOptions:
     `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
     `prune`: what no output needs is removed.
 
+    `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
+    are removed.
+
     `sort`: nodes come after those whose values they use, as ONNX wants it. Other edits sort, too, but leave nodes that
     need each other in a circle as they are, which is an error for `sort`.
 
@@ -175,6 +178,20 @@ class EditOptions:
         common=True,
         keyword_help="New names of values, such as {'input.1': 'images'}.",
     )
+
+    prefix: str | None = option(
+        None,
+        text("PREFIX"),
+        "Begin the names of all values and nodes with PREFIX, inputs and outputs included.",
+        panel=CHANGES,
+    )
+    strip_docs: bool = option(
+        False,
+        SWITCH,
+        "Remove documentation, and metadata of nodes and values, such as paths of an exporter.",
+        panel=CHANGES,
+    )
+    strip_training: bool = option(False, SWITCH, "Remove the graphs that train the model.", panel=CHANGES)
 
     def __post_init__(self) -> None:
         settle(self)

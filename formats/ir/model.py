@@ -713,6 +713,9 @@ class Model(Message):
         remove_output: SequenceOf[str] | None = None,
         prune: bool = False,
         rename: Mapping[str, str] | None = None,
+        prefix: str | None = None,
+        strip_docs: bool = False,
+        strip_training: bool = False,
         metadata: Mapping[str, str] | None = None,
     ) -> Model:
         """Return a new model with these edits, made in this order, as `formats.edit` makes them.
@@ -732,6 +735,9 @@ class Model(Message):
             remove_output=remove_output,
             prune=prune,
             rename=rename,
+            prefix=prefix,
+            strip_docs=strip_docs,
+            strip_training=strip_training,
         )
 
     def rename(self, names: Mapping[str, str]) -> Model:

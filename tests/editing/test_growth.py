@@ -128,7 +128,11 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "bypass": lambda model: model.bypass("Identity"),
     "bypass by name": lambda model: model.edit(bypass="Identity"),
     "add outputs": lambda model: model.edit(add_output="all"),
-    "remove outputs": lambda model: model.edit(add_output="all").edit(remove_output=["v1*", "y1*"]),
+    "remove outputs": lambda model: model.edit(
+        add_output="all", remove_output=[node.output[0] for node in model.graph.node[1:]]
+    ),
+    "prefix": lambda model: model.edit(prefix="a/"),
+    "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
     "prune": lambda model: model.edit(prune=True),
     "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
     "merge": lambda model: model.merge(model),
