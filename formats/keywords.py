@@ -171,23 +171,38 @@ class ConvertKeywords(OnlyReadKeywords, WriteKeywords, total=False):
 class EditKeywords(ConvertKeywords, total=False):
     """The options of `formats.edit`: its own, and those of `convert`."""
 
+    sort: bool
+    """sort=True: Sort nodes that come before those whose values they use, as every edit does."""
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
     """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
+    bypass: Sequence[str] | None
+    """bypass: Nodes that are taken out, by name, output or operator, such as ['Dropout']."""
+    add_output: Sequence[str] | None
+    """add_output: Values that become outputs, such as ['features', 'conv*'], or 'all'."""
+    remove_output: Sequence[str] | None
+    """remove_output: Outputs that are none any more, such as ['aux*']."""
+    prune: bool
+    """prune=True: Remove nodes, weights, functions and stated types that no output needs; inputs and outputs
+    stay."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
+    prefix: str | None
+    """prefix=PREFIX: Begin the names of all values and nodes with PREFIX, inputs and outputs included."""
+    strip_docs: bool
+    """strip_docs=True: Remove documentation, and metadata of nodes and values, such as paths of an exporter."""
+    strip_training: bool
+    """strip_training=True: Remove the graphs that train the model."""
 
 
 class ExtractKeywords(ConvertKeywords, total=False):
     """The options of `formats.extract`, and those of `convert`."""
 
     inputs: Sequence[str] | None
-    """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default. A
-    comma in a name needs a backslash before it."""
+    """inputs=NAMES: The values that become inputs, separated by commas; those of the model by default."""
     outputs: Sequence[str] | None
-    """outputs=NAMES: The values that become outputs, separated by commas; those of the model by default. A
-    comma in a name needs a backslash before it."""
+    """outputs=NAMES: The values that become outputs, separated by commas; those of the model by default."""
     tensor: str | None
     """tensor=NAME: Write only this weight, to a .npy or .safetensors file."""
 

@@ -390,6 +390,12 @@ def pairs(metavar: str, words: str, example: str) -> OptionKind:
     )
 
 
+class Typed(str):
+    """A text of the command line with names of a model in it; only the model says where a name ends."""
+
+    __slots__ = ()
+
+
 def name_and_value(typed: str) -> tuple[str, str]:
     """The name and the value of `NAME=VALUE`; a name may have equals signs in it."""
     name, _, value = typed.rpartition("=")

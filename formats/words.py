@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pkgutil import get_data
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 UNITS = ("bytes", "kB", "MB", "GB")
 LETTERS = "KMGT"  # alone or with iB for powers of 1024, with B for powers of 1000
@@ -67,6 +68,11 @@ def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -
         return joint.join(names)
     more = counted(omitted, f"more {noun}") if noun else f"{omitted:,} more"
     return f"{joint.join(names[:most])}{'' if joint == ', ' else joint.rstrip()} and {more}"
+
+
+def names_like(pattern: str, names: Collection[str]) -> set[str]:
+    """The names that match a pattern such as `conv*`; if one is the pattern as it stands, only that one."""
+    return {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
 
 
 def nearest(name: str, names: Iterable[str], others: Iterable[str] = (), kind: str = "") -> str:

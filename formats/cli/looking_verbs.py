@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +27,7 @@ from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
 from formats.errors import FormatError, OptionError
 from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, count, decimal, option, settle
-from formats.words import counted
+from formats.words import counted, names_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -217,9 +216,8 @@ def _with_nodes_like(inspection: Inspection, pattern: str | bool) -> Inspection:
         return replace(inspection, nodes=None)
     if isinstance(pattern, bool) or inspection.nodes is None:
         return inspection
-    nodes = (
-        node for node in inspection.nodes if any(fnmatchcase(name, pattern) for name in (node.name, *node.operators))
-    )
+    chosen = names_like(pattern, {name for node in inspection.nodes for name in (node.name, *node.operators)})
+    nodes = (node for node in inspection.nodes if not chosen.isdisjoint((node.name, *node.operators)))
     return replace(inspection, nodes=tuple(nodes))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from fnmatch import fnmatchcase
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.ir import ONNX
-from formats.words import counted, in_units
+from formats.words import counted, in_units, names_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -129,7 +128,8 @@ def _tensor_lines(seen: Inspection, tensors: int | str) -> Iterator[str]:
     """The largest tensors, or those whose names match a pattern, below an empty line."""
     shown = sorted(seen.tensors, key=lambda entry: -entry.nbytes)
     if isinstance(tensors, str):
-        shown = [entry for entry in shown if fnmatchcase(entry.name or entry.where, tensors)]
+        chosen = names_like(tensors, {entry.name or entry.where for entry in shown})
+        shown = [entry for entry in shown if (entry.name or entry.where) in chosen]
         yield "" if shown else f"  no tensor is called {tensors}"
     else:
         shown = shown[:tensors]

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.inference import is_contradiction, without_stated
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import fresh, main_graph, names_used, scope_of, shape_of, subgraphs_of
+from formats.editing.scopes import (
+    defined_in,
+    fresh,
+    main_graph,
+    names_of,
+    names_used,
+    scope_of,
+    shape_of,
+    subgraphs_of,
+)
 from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import STANDARD_DOMAINS
 from formats.ir.copies import copied
@@ -45,19 +54,21 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     Raises: EditError for an unknown name, or if an output needs something else than the inputs.
     """
     graph = main_graph(model)
-    wanted = [*dict.fromkeys([value.name or "" for value in graph.output] if outputs is None else outputs)]
-    chosen_inputs = None if inputs is None else [*dict.fromkeys(inputs)]
-    _check_names(graph, chosen_inputs or (), graph.input, "input")
-    _check_names(graph, wanted, graph.output, "output")
+    known = defined_in(graph)
+    ends = [value.name or "" for value in graph.output]
+    wanted = [*dict.fromkeys(ends if outputs is None else names_of("outputs", outputs, known))]
+    chosen_inputs = None if inputs is None else [*dict.fromkeys(names_of("inputs", inputs, known))]
+    check_names(graph, chosen_inputs or (), graph.input, "input")
+    check_names(graph, wanted, graph.output, "output")
     part = _part(graph, chosen_inputs, wanted)
     counts = len(graph.node), len(graph.initializer)
-    types, losses = _interface(model, [*part.inputs], wanted)
+    types, losses = interface_of(model, [*part.inputs], wanted)
     _keep(graph, part, types, wanted)
-    model.functions = _functions(model)
-    _keep_imports(model)
     if entries(model, "training_info"):
         model.training_info = []
         losses.append(Loss("training_info", "training_info", "the information for training is left out", USE))
+    model.functions = called_functions(model)
+    _keep_imports(model)
     kept = f"{len(graph.node):,} of {counted(counts[0], 'node')}"
     edits = [Edit("extract", f"{kept}, {len(graph.initializer):,} of {counted(counts[1], 'weight')}")]
     unneeded = [name for name in chosen_inputs or () if name not in part.inputs]
@@ -65,7 +76,7 @@ def extract_in(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str
     return EditResult(tuple(edits), tuple(losses))
 
 
-def _check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:
+def check_names(graph: Graph, names: Iterable[str], ends: Iterable[ValueInfo], kind: str) -> None:
     """Raises EditError for a name that no value of the main graph has; names of `ends` of this kind are suggested."""
     main = scope_of(graph, "graph")
     for name in names:
@@ -133,7 +144,7 @@ def _of(node: Node) -> str:
     return f"{node.op_type} {node.name}" if node.name else node.op_type or "a node"
 
 
-def _interface(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
+def interface_of(model: Model, inputs: list[str], outputs: list[str]) -> tuple[dict[str, ValueInfo], list[Loss]]:
     """The types of the new inputs and outputs, inferred if the model does not state them."""
     wanted = {*inputs, *outputs}
     infos = _types(main_graph(model), wanted)
@@ -213,7 +224,7 @@ def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequen
     """Remove from the graph what is not a part."""
     nodes = [node for index, node in enumerate(graph.node) if index in part.nodes]
     nodes = _without_names(nodes, part.inputs, graph)
-    annotations, names = _annotations(
+    annotations, names = annotations_of(
         graph, {*part.inputs, *part.initializers, *(n for node in nodes for n in node.output)}
     )
     constants = (part.initializers | names) - part.inputs.keys()
@@ -243,7 +254,7 @@ def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> 
     return renamed
 
 
-def _annotations(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:
+def annotations_of(graph: Graph, names: set[str]) -> tuple[list[Any], set[str]]:
     """The quantisation annotations of values that stay, and the initializers that these need."""
     kept, needed = [], set()
     constants = {tensor.name or "" for tensor in graph.initializer}
@@ -264,11 +275,12 @@ def all_nodes(messages: Iterable[Graph | Function]) -> Iterator[Node]:
             stack += [graph for _, graph in subgraphs_of(node)]
 
 
-def _functions(model: Model) -> list[Function]:
-    """The functions that the graph calls, directly or through others, in their order."""
+def called_functions(model: Model) -> list[Function]:
+    """The functions that the graphs call, those of training, too, directly or through others, in their order."""
     functions = functions_of(model.functions)
     called: set[Any] = set()
-    waiting: list[Graph | Function] = [main_graph(model)]
+    training = [graph for info in entries(model, "training_info") for graph in (info.initialization, info.algorithm)]
+    waiting: list[Graph | Function] = [main_graph(model), *filter(None, training)]
     while waiting:
         for node in all_nodes([waiting.pop()]):
             key = key_of(node.domain, node.op_type, node.overload)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import TensorShape, ValueInfo
 
+DIMS = "these dims"  # which an error names
 RECURRENT = ("GRU", "LSTM", "RNN")
 GENERATED = "unk__"  # the start of names that onnx gives to dims
 
@@ -96,7 +97,25 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     return EditResult(edits, (*stale, *_losses_of(still_dropped, less_known, why)))
 
 
-def _checked(model: Model, before: Model) -> tuple[Model | None, bool]:
+def check_again(model: Model, before: Model, what: str) -> EditResult:
+    """Shapes that are wrong after an edit of nodes are inferred again; `what` says which edit in an error.
+
+    `before` is the model without any edit.
+
+    Raises: EditError if the nodes do not fit each other.
+    """
+    try:
+        with_types, is_stale = _checked(model, before, what)
+    except MissingPackageError as error:
+        detail = f"it is not checked whether the shapes that the model states are right; {error.message}"
+        return EditResult(losses=(Loss("shape", "graph", detail, INTERFACE),))
+    if with_types is None:
+        return EditResult()
+    _check_reshapes(with_types, what)
+    return EditResult(losses=tuple(_corrected(model, with_types)) if is_stale else ())
+
+
+def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | None, bool]:
     """The model with inferred shapes, and whether the model states some that are wrong, which were not used.
 
     There are no inferred shapes if the old model contradicts itself, too, and nothing can be said.
@@ -115,7 +134,7 @@ def _checked(model: Model, before: Model) -> tuple[Model | None, bool]:
         inferred(without_stated(before), strict=True)
     except EditError:
         return inferred(model), False
-    raise EditError(f"the model does not fit these dims: {wrong.message}")
+    raise EditError(f"the model does not fit {what}: {wrong.message}")
 
 
 def without_stated(model: Model) -> Model:
@@ -300,7 +319,7 @@ def _without_generated(dim: Dimension, names: Collection[str]) -> None:
         dim.dim_param = None
 
 
-def _check_reshapes(model: Model) -> None:
+def _check_reshapes(model: Model, what: str = DIMS) -> None:
     """Raises EditError for a Reshape whose constant shape has another number of elements than its input now has."""
     graph = main_graph(model)
     values = _named([*graph.value_info, *graph.input, *graph.output])
@@ -311,7 +330,7 @@ def _check_reshapes(model: Model) -> None:
                 continue
             if dtypes.count(before) != dtypes.count(after_it):  # type: ignore[arg-type]  # all are numbers
                 name = node.name or node.output[0]
-                raise EditError(f"the model does not fit these dims: Reshape {name} turns {before} into {after_it}")
+                raise EditError(f"the model does not fit {what}: Reshape {name} turns {before} into {after_it}")
 
 
 def _check_states(model: Model) -> None:

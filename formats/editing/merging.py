@@ -16,7 +16,7 @@ from formats.editing.extraction import all_nodes
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import Renamer
-from formats.editing.scopes import fresh, main_graph, scope_of, shape_of
+from formats.editing.scopes import fresh, main_graph, pair_of, scope_of, shape_of
 from formats.errors import EditError, UnsupportedError
 from formats.ir import ONNX, domain_key, dtypes
 from formats.ir.copies import copied
@@ -138,9 +138,10 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
 def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> list[_Link]:
     """The values that are connected, checked."""
     links: list[_Link] = []
-    for output, name in connect:
-        ends = {value.name or "": value for value in (*main_graph(first).input, *main_graph(first).output)}
-        starts = {value.name or "": value for value in main_graph(second).input}
+    ends = {value.name or "": value for value in (*main_graph(first).input, *main_graph(first).output)}
+    starts = {value.name or "": value for value in main_graph(second).input}
+    for given in connect:
+        output, name = pair_of(*given, ends, starts)
         if output not in ends:
             outputs = [value.name or "" for value in main_graph(first).output]
             raise EditError(f"the first model has no output {output!r}{nearest(output, outputs, kind='output')}")

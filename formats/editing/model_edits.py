@@ -18,9 +18,12 @@ from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
 from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
-from formats.editing.renaming import rename_in
+from formats.editing.outputs import add_outputs_in, remove_outputs_in
+from formats.editing.pruning import prune_in
+from formats.editing.renaming import prefix_in, rename_in
 from formats.editing.scopes import main_graph
-from formats.editing.surgery import bypass_in, insert_in, sort_in, values_of
+from formats.editing.stripping import strip_docs_in, strip_training_in
+from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in, values_of
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
 from formats.ir.copies import copied, shallow
@@ -43,7 +46,7 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: weights, dims, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
     uses the model, it is the caller's `own`: then names change in it, without a copy.
@@ -52,14 +55,33 @@ def edited(
     """
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to edit")
-    is_copied = not own or options.weights is not None or options.dim  # what depends on dims is compared with before
-    new, result = copied(model) if is_copied else model, EditResult()
+    model, result = in_order(model, own=own, must=options.sort)
+    own = own or bool(result.edits)
+    if options.sort and not result.edits:
+        result = EditResult((Edit("sort", "the nodes were in order"),))
+    # What depends on dims or nodes is compared with the model before.
+    is_copied = not own or options.weights is not None or options.dim or options.bypass
+    new = copied(model) if is_copied else model
     if options.weights is not None:
         result += set_weights_in(new, weights, origin)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
+    if options.bypass:
+        result += bypass_named_in(new, options.bypass, model)
+    if options.add_output:
+        result += add_outputs_in(new, options.add_output)
+    if options.remove_output:
+        result += remove_outputs_in(new, options.remove_output)
+    if options.prune:
+        result += prune_in(new)
     if options.rename:
         result += rename_in(new, options.rename)
+    if options.prefix:
+        result += prefix_in(new, options.prefix)
+    if options.strip_docs:
+        result += strip_docs_in(new)
+    if options.strip_training:
+        result += strip_training_in(new)
     return new, result
 
 
@@ -74,10 +96,12 @@ def merged(
     """
     if first.graph is None or second.graph is None:
         raise EditError("a model has no graph, so there is nothing to merge")
-    first, second, result = with_same_sets(first, second)
+    first, result = in_order(first, own=own)
+    second, sorting = in_order(second, own=own)
+    first, second, converted = with_same_sets(first, second)
     if not own:
         first, second = copied(first), copied(second)
-    return first, merge_in(first, second, connect, prefix) + result
+    return first, result + sorting + merge_in(first, second, connect, prefix) + converted
 
 
 def extracted(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> tuple[Model, EditResult]:
@@ -87,9 +111,10 @@ def extracted(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str]
     """
     if model.graph is None:
         raise EditError("the model has no graph, so there is nothing to extract")
+    model, result = in_order(model)
     new = shallow(model)
     new.graph = shallow(model.graph)
-    result = extract_in(new, inputs, outputs)
+    result += extract_in(new, inputs, outputs)
     return copied(new), result  # only of what is left
 
 
@@ -146,16 +171,23 @@ def merge(model: Model, second: Model, connect: Any, prefix: str | None) -> Mode
     return merged(model, second, chosen.connect or (), chosen.prefix or "")[0]
 
 
+def _sorted_copy(model: Model) -> Model:
+    """A copy whose nodes are in order, unless they need each other in a circle."""
+    new = copied(model)
+    sort_in(new, must=False)
+    return new
+
+
 def insert(model: Model, node: Node | str, after: str, attributes: dict[str, Any]) -> Model:
     """A new model with a node behind a value."""
-    new = copied(model)
+    new = _sorted_copy(model)
     insert_in(new, node if isinstance(node, str) else copied(node), after, attributes)
     return new
 
 
 def bypass(model: Model, nodes: str | Callable[[Node], bool]) -> Model:
     """A new model without some nodes."""
-    new = copied(model)
+    new = _sorted_copy(model)
     bypass_in(new, nodes)
     return new
 
@@ -171,12 +203,12 @@ def to_float16(model: Model, *, keep_io_types: bool, keep: Sequence[str]) -> Mod
     """A new model that computes in float16."""
     from formats.editing.float16 import to_float16 as in_float16  # few programs need it
 
-    return in_float16(model, keep_io_types=keep_io_types, keep=keep)[0]
+    return in_float16(in_order(model)[0], keep_io_types=keep_io_types, keep=keep)[0]
 
 
 def infer_shapes(model: Model) -> Model:
     """A new model with inferred types."""
-    new = copied(model)
+    new = _sorted_copy(model)
     infer_in(new)
     return new
 

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
-from formats.options import CHANGES, OptionKind, filled_text, name_and_value, option, pairs, settle, text
+from formats.options import CHANGES, SWITCH, OptionKind, Typed, filled_text, name_and_value, option, pairs, settle, text
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
@@ -48,24 +47,26 @@ def _weights(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Sequence[str]:
-    r"""Names, from a list of them or from texts in which commas separate them; `\,` is a comma in a name."""
+    """Names, from a list of them or from texts in which commas separate them, which `names_of` splits."""
     if isinstance(value, (str, Mapping)):
-        texts = [value] if isinstance(value, str) else [*value]
-        value = [name.replace(r"\,", ",") for text in texts for name in re.split(r"(?<!\\),", text)]
+        value = [*map(Typed, [value] if isinstance(value, str) else value)]
     if not isinstance(value, Sequence) or not value:
         raise TypeError(value)
     return tuple(map(filled_text, value))
 
 
+def _typed_pair(text: str) -> tuple[Typed, str]:
+    """What was typed, two names with an equals sign between them, which `pair_of` splits."""
+    name_and_value(text)
+    return Typed(text), ""
+
+
 def _links(value: Any) -> Sequence[tuple[str, str]]:
     """Pairs of an output and an input: from a mapping of outputs to one or several inputs, or from typed pairs."""
-    if not isinstance(value, Mapping):
-        value = dict.fromkeys(value)
     links: list[tuple[str, str]] = []
-    for output, names in value.items():
-        if names is None and isinstance(output, tuple):
-            output, names = output
-        links += [(filled_text(output), filled_text(name)) for name in ([names] if isinstance(names, str) else names)]
+    for output, names in value.items() if isinstance(value, Mapping) else value:
+        texts = [names] if isinstance(names, str) else names
+        links += [(filled_text(output), name if isinstance(output, Typed) else filled_text(name)) for name in texts]
     return tuple(links)
 
 
@@ -73,7 +74,7 @@ LINKS = OptionKind(
     "OUT=IN, an output of the first model and an input of the second, such as features=input",
     _links,
     "OUT=IN",
-    lambda typed: (name_and_value(typed), None),
+    _typed_pair,
     keyword_type="Mapping[str, str | Sequence[str]]",
     repeatedly=True,
     keyword_words="a dictionary of outputs and inputs, such as {'features': 'input'}",
@@ -81,7 +82,9 @@ LINKS = OptionKind(
 VALUES = OptionKind(
     "names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True
 )
-NAMES = pairs("OLD=NEW", "names and new names", "input=images")
+SOME_VALUES = VALUES._replace(words="names or patterns of values, separated by commas", metavar="NAME|PATTERN|all")
+NODES = VALUES._replace(words="names of nodes, separated by commas", metavar="NODE")
+NAMES = pairs("OLD=NEW", "names and new names", "input=images")._replace(from_text=_typed_pair)
 SIZES = OptionKind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",
     _sizes,
@@ -101,6 +104,15 @@ class EditOptions:
 
     `MetadataOptions` come after them.
 
+    `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
+    `prune`: what no output needs is removed.
+
+    `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
+    are removed.
+
+    `sort`: nodes come after those whose values they use, as ONNX wants it. Other edits sort, too, but leave nodes that
+    need each other in a circle as they are, which is an error for `sort`.
+
     `weights`: a .safetensors file, the index of several (model.safetensors.index.json), an .npz or a model file, whose
     tensors replace weights of the same names; or arrays by name.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
@@ -109,6 +121,9 @@ class EditOptions:
     Raises: OptionError for an invalid value.
     """
 
+    sort: bool = option(
+        False, SWITCH, "Sort nodes that come before those whose values they use, as every edit does.", panel=CHANGES
+    )
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = option(
         None,
         WEIGHTS,
@@ -125,6 +140,36 @@ class EditOptions:
         common=True,
         keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
     )
+    bypass: Sequence[str] | None = option(
+        None,
+        NODES,
+        "Take a node out, so that what used its output uses its input: by name, output, operator or pattern.",
+        panel=CHANGES,
+        common=True,
+        keyword_help="Nodes that are taken out, by name, output or operator, such as ['Dropout'].",
+    )
+    add_output: Sequence[str] | None = option(
+        None,
+        SOME_VALUES,
+        "Make a value an output: by NAME, by PATTERN such as 'conv*', or all values that nodes make.",
+        panel=CHANGES,
+        common=True,
+        keyword_help="Values that become outputs, such as ['features', 'conv*'], or 'all'.",
+    )
+    remove_output: Sequence[str] | None = option(
+        None,
+        SOME_VALUES._replace(metavar="NAME|PATTERN"),
+        "Make an output an inner value; --prune also removes what computes it.",
+        panel=CHANGES,
+        keyword_help="Outputs that are none any more, such as ['aux*'].",
+    )
+    prune: bool = option(
+        False,
+        SWITCH,
+        "Remove nodes, weights, functions and stated types that no output needs; inputs and outputs stay.",
+        panel=CHANGES,
+        common=True,
+    )
     rename: Mapping[str, str] | None = option(
         None,
         NAMES,
@@ -133,6 +178,20 @@ class EditOptions:
         common=True,
         keyword_help="New names of values, such as {'input.1': 'images'}.",
     )
+
+    prefix: str | None = option(
+        None,
+        text("PREFIX"),
+        "Begin the names of all values and nodes with PREFIX, inputs and outputs included.",
+        panel=CHANGES,
+    )
+    strip_docs: bool = option(
+        False,
+        SWITCH,
+        "Remove documentation, and metadata of nodes and values, such as paths of an exporter.",
+        panel=CHANGES,
+    )
+    strip_training: bool = option(False, SWITCH, "Remove the graphs that train the model.", panel=CHANGES)
 
     def __post_init__(self) -> None:
         settle(self)
@@ -143,7 +202,7 @@ class ExtractOptions:
     """Which part of a model is extracted.
 
     `inputs`, `outputs`: the names of values that become those of the new model, as a list, or as a text in which commas
-    separate them, and a comma in a name has a backslash before it; without one of them, those of the model count.
+    separate them; without one of them, those of the model count.
     `tensor`: the name of one weight, which is written instead.
 
     Raises: OptionError for an invalid value.
@@ -152,15 +211,13 @@ class ExtractOptions:
     inputs: Sequence[str] | None = option(
         None,
         VALUES,
-        "The values that become inputs, separated by commas; those of the model by default. A comma in a name needs a "
-        "backslash before it.",
+        "The values that become inputs, separated by commas; those of the model by default.",
         common=True,
     )
     outputs: Sequence[str] | None = option(
         None,
         VALUES,
-        "The values that become outputs, separated by commas; those of the model by default. A comma in a name needs a "
-        "backslash before it.",
+        "The values that become outputs, separated by commas; those of the model by default.",
         common=True,
     )
     tensor: str | None = option(

@@ -9,9 +9,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import scopes_of
+from formats.editing.scopes import main_graph, pair_of, scopes_of
 from formats.errors import EditError
 from formats.ir.model import Function, entries
+from formats.options import Typed
 from formats.words import counted, nearest
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ def rename_in(model: Model, names: Mapping[str, str]) -> EditResult:
 
     Raises: EditError if no value has a name, or if a new name would meet or hide another.
     """
+    roots = scopes_of(model)
+    places = list(_places(roots))
+    if any(isinstance(old, Typed) for old in names):
+        known = frozenset().union(*(place.scope.defined for place in places))
+        names = dict(pair_of(old, new, known) for old, new in names.items())
     names = {old: new for old, new in names.items() if old != new}
     if not names:
         return EditResult()
-    roots = scopes_of(model)
-    places = list(_places(roots))
     chosen = _defining(names, places)
     _check_new(names, chosen)
     new_names: NewNames = {}
@@ -233,6 +237,21 @@ class Renamer:
 
     def _count(self, name: str) -> None:
         self._counts[name] = self._counts.get(name, 0) + 1
+
+
+def prefix_in(model: Model, prefix: str) -> EditResult:
+    """Begin the names of all values and nodes of the main graph, and of graphs in it, with a text."""
+    main = scopes_of(model)[0]
+    new_names = {id(scope.message): {name: prefix + name for name in scope.defined} for scope in main.all_inner()}
+    apply(main, new_names, {})
+    nodes = [node for scope in main.all_inner() for node in scope.message.node if node.name]
+    for node in nodes:
+        node.name = f"{prefix}{node.name}"
+    for info in entries(model, "training_info"):
+        _rename_bindings(info, new_names, main_graph(model))
+    values = sum(map(len, new_names.values()))
+    names = f"the names of {counted(values, 'value')} and {counted(len(nodes), 'node')}"
+    return EditResult((Edit("prefix", f"{names} begin with {prefix}"),))
 
 
 def _rename_bindings(info: Any, new_names: NewNames, main: Graph) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.editing.options import VALUES
 from formats.errors import EditError
 from formats.ir.model import Function, Graph, entries
+from formats.options import Typed, bad_value, name_and_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from formats.ir.model import Dimension, Model, Node, SimpleShardedDim, TensorShape, Type, ValueInfo
 
@@ -117,6 +119,46 @@ def captured(node: Node) -> set[str]:
 def names_used(node: Node) -> list[str]:
     """The names that a node uses: its inputs, and what its subgraphs take from outside."""
     return [*filter(None, node.input), *sorted(captured(node))]
+
+
+def names_of(option: str, texts: Iterable[str], known: Collection[str]) -> list[str]:
+    r"""The names in texts of an option: commas separate what was typed, but a name that exists is not split.
+
+    `\,` is a comma in a name, too.
+
+    Raises: OptionError if a name is empty.
+    """
+    names = []
+    most = 1 + max((name.count(",") for name in known), default=0)
+    for text in texts:
+        pieces = text.split(",") if isinstance(text, Typed) else [text]
+        at = 0
+        while at < len(pieces):
+            ends = range(min(at + most, len(pieces)), at, -1)
+            end = next((end for end in ends if ",".join(pieces[at:end]) in known), None)
+            if end is None:  # up to the first comma without a backslash
+                end = next(
+                    (end for end in range(at + 1, len(pieces)) if not pieces[end - 1].endswith("\\")), len(pieces)
+                )
+                names.append(",".join(pieces[at:end]).replace(r"\,", ","))
+            else:
+                names.append(",".join(pieces[at:end]))
+            at = end
+            if not names[-1]:
+                raise bad_value(option, VALUES, str(text))
+    return names
+
+
+def pair_of(name: str, other: str, known: Collection[str], others: Collection[str] | None = None) -> tuple[str, str]:
+    """A name and the text that belongs to it; what was typed as NAME=OTHER is split behind a name that exists.
+
+    If there are several ways, `others` has the names that the other text can be, and then the longest name counts.
+    """
+    if not isinstance(name, Typed):
+        return name, other
+    ends = [end for end, sign in enumerate(name) if sign == "="]
+    ways = [(name[:end], name[end + 1 :]) for end in reversed(ends) if name[:end] in known and name[end + 1 :]]
+    return next((way for way in ways if others is None or way[1] in others), ways[0] if ways else name_and_value(name))
 
 
 def fresh(name: str, taken: set[str], numbers: dict[str, int] | None = None) -> str:

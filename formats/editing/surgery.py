@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from formats.editing.inference import check_again
+from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import apply
-from formats.editing.scopes import all_messages, fresh, main_graph, names_used, scope_of, scopes_of
+from formats.editing.scopes import all_messages, fresh, main_graph, names_of, names_used, scope_of, scopes_of
 from formats.errors import EditError
-from formats.ir import dtypes
+from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir.copies import copied
 from formats.ir.model import (
     VALUE_FIELDS,
     Attribute,
@@ -27,7 +30,7 @@ from formats.ir.model import (
 )
 from formats.ir.node_order import after_needs
 from formats.ir.storage import from_numpy
-from formats.words import nearest
+from formats.words import counted, names_like, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -189,6 +192,45 @@ def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
     return count
 
 
+def bypass_named_in(model: Model, texts: Sequence[str], before: Model) -> EditResult:
+    """Take nodes out as `bypass_in` does: by name, or if none has it by an output, or by operator; patterns match, too.
+
+    `before` is the model without any edit.
+
+    Raises: EditError as `bypass_in` does; for an unknown name; if the rest does not fit together.
+    """
+    by_name: dict[str, list[Node]] = {}
+    by_output: dict[str, list[Node]] = {}
+    by_operator: dict[str, list[Node]] = {}
+    for message in all_messages(model):
+        for node in message.node:
+            by_name.setdefault(node.name or "", []).append(node)
+            by_operator.setdefault(node.op_type or "", []).append(node)
+            for name in node.output:
+                by_output.setdefault(name, []).append(node)
+    chosen: dict[int, Node] = {}
+    for text in names_of("bypass", texts, {*by_name, *by_output, *by_operator}):
+        tables = (by_name, by_output, by_operator)
+        table, names = next(((table, names) for table in tables if (names := names_like(text, table))), ({}, set()))
+        if not names:
+            raise EditError(f"no node is called {text!r}{nearest(text, [*by_name, *by_operator, *by_output])}")
+        chosen.update((id(node), node) for name in names for node in table[name])
+    bypass_in(model, lambda node: id(node) in chosen)
+    left = {id(node) for message in all_messages(model) for node in message.node}
+    edits = []
+    for node in chosen.values():
+        name, kind = f"{node.op_type} {node.name or node.output[0]}", "identity" if _is_identity(node) else "bypass"
+        if id(node) in left:
+            edits.append(Edit("stays", f"{name} stays, since it is between an input and an output"))
+        else:
+            edits.append(Edit(kind, f"{name} is bypassed"))
+    return EditResult(tuple(edits)) + check_again(model, before, "without these nodes")
+
+
+def _is_identity(node: Node) -> bool:
+    return node.op_type == "Identity" and node.domain in STANDARD_DOMAINS
+
+
 def _bypass(scope: NameScope, nodes: Sequence[Node]) -> int:
     """Take these nodes of a graph or function out; return the number of those that could go."""
     message = scope.message
@@ -256,21 +298,48 @@ def values_of(graph: Graph) -> dict[str, Value]:
     return {name: Value(name, makers.get(name), tuple(nodes)) for name, nodes in users.items()}
 
 
-def sort_in(model: Model) -> None:
+def sort_in(model: Model, *, must: bool = True) -> EditResult:
     """Bring the nodes of all graphs and functions into order; nodes that are in order keep theirs.
 
-    Raises: EditError if nodes need each other in a circle.
+    Raises: EditError if nodes need each other in a circle; if the order is no `must`, they stay as they are.
     """
-    for message in all_messages(model):
-        message.node = _sorted(message)
+    count = 0
+    for message in unsorted(model):
+        nodes = message.node
+        order = after_needs(_needs(message))
+        if len(order) == len(nodes):
+            message.node = [nodes[index] for index in order]
+            count += 1
+        elif must:
+            stuck = nodes[min({*range(len(nodes))}.difference(order))]
+            name = f"{stuck.op_type} {stuck.name or ', '.join(stuck.output)}"
+            raise EditError(f"nodes need each other in a circle, such as {name}")
+    return EditResult((Edit("sort", f"the nodes of {counted(count, 'graph')} are sorted"),) if count else ())
 
 
-def _sorted(message: Graph | Function) -> list[Node]:
-    nodes = message.node
-    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    order = after_needs([{makers[name] for name in names_used(node) if name in makers} for node in nodes])
-    if len(order) < len(nodes):
-        stuck = nodes[min({*range(len(nodes))}.difference(order))]
-        name = f"{stuck.op_type} {stuck.name or ', '.join(stuck.output)}"
-        raise EditError(f"nodes need each other in a circle, such as {name}")
-    return [nodes[index] for index in order]
+def in_order(model: Model, *, own: bool = False, must: bool = False) -> tuple[Model, EditResult]:
+    """The model, or if its nodes are not in order, one in which they are, and what was done.
+
+    If nobody else uses the model, it is the caller's `own`, and is sorted itself.
+
+    Raises: EditError if the order is a `must`, and nodes need each other in a circle.
+    """
+    if not unsorted(model):
+        return model, EditResult()
+    new = model if own else copied(model)
+    return new, sort_in(new, must=must)
+
+
+def unsorted(model: Model) -> list[Graph | Function]:
+    """The graphs and functions in which a node comes before one that makes what it uses."""
+    return [
+        message
+        for message in all_messages(model)
+        if any(max(made, default=-1) >= index for index, made in enumerate(_needs(message)))
+    ]
+
+
+def _needs(message: Graph | Function) -> list[set[int]]:
+    """For each node, the indices of those that make what it uses."""
+    makers = {name: index for index, node in enumerate(message.node) for name in node.output if name}
+    return [{makers[name] for name in names_used(node) if name in makers} for node in message.node]

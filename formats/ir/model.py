@@ -705,9 +705,17 @@ class Model(Message):
     def edit(
         self,
         *,
+        sort: bool = False,
         weights: Mapping[str, Any] | None = None,
         dim: Mapping[str, int | str] | None = None,
+        bypass: SequenceOf[str] | None = None,
+        add_output: SequenceOf[str] | None = None,
+        remove_output: SequenceOf[str] | None = None,
+        prune: bool = False,
         rename: Mapping[str, str] | None = None,
+        prefix: str | None = None,
+        strip_docs: bool = False,
+        strip_training: bool = False,
         metadata: Mapping[str, str] | None = None,
     ) -> Model:
         """Return a new model with these edits, made in this order, as `formats.edit` makes them.
@@ -716,7 +724,21 @@ class Model(Message):
         """
         from formats.editing import model_edits
 
-        return model_edits.edit(self, metadata, weights=weights, dim=dim, rename=rename)
+        return model_edits.edit(
+            self,
+            metadata,
+            sort=sort,
+            weights=weights,
+            dim=dim,
+            bypass=bypass,
+            add_output=add_output,
+            remove_output=remove_output,
+            prune=prune,
+            rename=rename,
+            prefix=prefix,
+            strip_docs=strip_docs,
+            strip_training=strip_training,
+        )
 
     def rename(self, names: Mapping[str, str]) -> Model:
         """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""

@@ -33,6 +33,7 @@ GATHERED = {SPECIAL: ("NaN", "infinities", "empty tensors"), DOCUMENTATION: ("do
 VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
+    "bypass": "differs: nodes are bypassed",
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
@@ -44,6 +45,7 @@ WORDS = {
     "extract": "extracted",
     "merge": "merged",
     "inputs": "note",
+    "stays": "note",
     "in_place": "in place",
 }
 MANY = {
@@ -51,6 +53,10 @@ MANY = {
     "dim": "dims changed",
     "metadata": "texts of the metadata changed",
     "merge": "values and weights joined",
+    "bypass": "nodes bypassed",
+    "identity": "nodes that do nothing bypassed",
+    "add_output": "values are outputs",
+    "remove_output": "values are no outputs any more",
     "inputs": "inputs are not needed, and left out",
 }
 

@@ -126,6 +126,14 @@ def all_names(model: Any) -> dict[str, str]:
 EDITS: dict[str, Callable[[Any], object]] = {
     "rename": lambda model: model.rename(all_names(model)),
     "bypass": lambda model: model.bypass("Identity"),
+    "bypass by name": lambda model: model.edit(bypass="Identity"),
+    "add outputs": lambda model: model.edit(add_output="all"),
+    "remove outputs": lambda model: model.edit(
+        add_output="all", remove_output=[node.output[0] for node in model.graph.node[1:]]
+    ),
+    "prefix": lambda model: model.edit(prefix="a/"),
+    "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
+    "prune": lambda model: model.edit(prune=True),
     "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
     "merge": lambda model: model.merge(model),
     "merge in a row": lambda model: model.merge(model, {model.graph.output[0].name: model.graph.input[0].name}),

@@ -183,3 +183,128 @@ def test_methods_have_the_words_of_the_options(tmp_path: Path) -> None:
     assert both.extract(outputs=["y"]).graph.node == formats.load(tmp_path / "p.onnx").graph.node
     with pytest.raises(formats.OptionError):
         model.edit(rename={"x": 3})  # type: ignore[dict-item]
+
+
+def unordered() -> onnx.ModelProto:
+    """A model whose nodes, also those of a function and of branches, come before what they need."""
+    nodes = [helper.make_node(op, [a], [b]) for op, a, b in (("Neg", "b", "y"), ("Neg", "a", "b"), ("Abs", "x", "a"))]
+    function = helper.make_function("own", "F", ["x"], ["y"], nodes, [helper.make_opsetid("", 17)])
+    x, y = (helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy")
+    branches = {
+        f"{branch}_branch": helper.make_graph(
+            [helper.make_node("Neg", ["q"], [branch]), helper.make_node("Abs", ["later"], ["q"])],
+            branch,
+            [],
+            [helper.make_tensor_value_info(branch, 1, None)],
+        )
+        for branch in ("then", "else")
+    }
+    nodes = [
+        helper.make_node("If", ["flag"], ["y"], **branches),
+        helper.make_node("F", ["x"], ["later"], domain="own"),
+    ]
+    flag = helper.make_tensor_value_info("flag", onnx.TensorProto.BOOL, [])
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph(nodes, "g", [x, flag], [y])
+    return helper.make_model(graph, opset_imports=sets, functions=[function], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda path, new: formats.edit(path, new, sort=True),
+        lambda path, new: formats.edit(path, new, dim={"n": 2}),
+        lambda path, new: formats.edit(path, new, rename={"x": "x1"}),
+        lambda path, new: formats.extract(path, new, outputs=["y"]),
+        lambda path, new: formats.merge(path, path, new),
+        lambda path, new: formats.convert(path, new, opset=16),
+        lambda path, new: formats.convert(path, new, dtype="float16"),
+    ],
+)
+def test_every_edit_sorts(verb: Any, tmp_path: Path) -> None:
+    """What an edit writes is in order, in functions and branches, too; the report says so; it computes the same."""
+    onnx.save(unordered(), tmp_path / "m.onnx")
+    assert {finding.code for finding in formats.verify(tmp_path / "m.onnx").errors} == {"V307"}
+    report = verb(tmp_path / "m.onnx", tmp_path / "new.onnx")
+    assert "sort" in {edit.kind for edit in report.edits}
+    assert formats.verify(tmp_path / "new.onnx").ok
+    new = onnx.load(tmp_path / "new.onnx")
+    onnx.checker.check_model(new, full_check=True)
+    kind = "float16" if "dtype" in {edit.kind for edit in report.edits} else "float32"
+    given = {
+        value.name: np.array(True) if value.type.tensor_type.elem_type == 9 else np.array([1, -2], kind)
+        for value in new.graph.input
+    }
+    assert results(new, tmp_path, **given)[0].tolist() == [-1, -2]
+
+
+def test_nodes_in_a_circle(tmp_path: Path) -> None:
+    """Nodes that need each other stay as they are, unless the order was asked for: then they are an error."""
+    proto = unordered()
+    proto.graph.node[1].input[0] = "y"
+    model = formats.from_onnx(proto)
+    new = model.edit(metadata={"a": "b"})
+    assert new.graph.node[0].op_type == "If"
+    assert [node.op_type for node in new.functions[0].node] == ["Abs", "Neg", "Neg"]
+    with pytest.raises(formats.EditError, match="nodes need each other in a circle, such as If y"):
+        model.edit(sort=True)
+
+
+@pytest.mark.parametrize(
+    "wanted,operators,verdict",
+    [
+        ("n1", ["Neg", "Identity", "Abs"], "differs: nodes are bypassed"),
+        ("n*", ["Identity", "Abs"], "differs: nodes are bypassed"),
+        ("b", ["Neg", "Identity", "Abs"], "differs: nodes are bypassed"),
+        ("Identity", ["Neg", "Relu", "Abs"], "computes the same"),
+        ("y", ["Neg", "Relu", "Identity"], "differs: nodes are bypassed"),
+    ],
+)
+def test_nodes_are_bypassed(wanted: str, operators: list[str], verdict: str, tmp_path: Path) -> None:
+    """A node is named by its name, by its output or by its operator; the rest computes what a chain without it does."""
+    chain = ["Neg", "Relu", "Identity", "Abs"]
+
+    def model(chosen: list[str]) -> onnx.ModelProto:
+        names = ["x", *"abc"[: len(chosen) - 1], "y"]
+        nodes = [
+            helper.make_node(op, [names[at]], [names[at + 1]], name=f"n{at}" if at < 2 else f"m{at}")
+            for at, op in enumerate(chosen)
+        ]
+        ends = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+        graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    onnx.save(model(chain), tmp_path / "old.onnx")
+    report = formats.edit(tmp_path / "old.onnx", tmp_path / "new.onnx", bypass=[wanted])
+    new = onnx.load(tmp_path / "new.onnx")
+    assert [node.op_type for node in new.graph.node] == operators
+    assert report.verdict == verdict
+    onnx.checker.check_model(new, full_check=True)
+    x = np.array([1, -2], "float32")
+    np.testing.assert_array_equal(results(new, tmp_path, x=x), results(model(operators), tmp_path, x=x))
+
+
+def test_what_does_not_fit_without_a_node(tmp_path: Path) -> None:
+    """Stated shapes that are wrong are inferred again; nodes that do not fit are an error, and so is a wrong name."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], name="turn", perm=[1, 0]),
+        helper.make_node("Neg", ["t"], ["y"]),
+        helper.make_node("Cast", ["x"], ["whole"], to=onnx.TensorProto.INT64),
+        helper.make_node("BitwiseNot", ["whole"], ["z"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x", 1, [2, 3])], [value("y", 1, [3, 2]), value("z", 7, [2, 3])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    report = formats.edit(tmp_path / "m.onnx", tmp_path / "new.onnx", bypass="turn")
+    assert "the stated shape of y was wrong, and is inferred again" in {loss.detail for loss in report.losses}
+    onnx.checker.check_model(tmp_path / "new.onnx", full_check=True)
+    for wanted, message in (("Cast", "the model does not fit without these nodes"), ("trun", "did you mean turn")):
+        with pytest.raises(formats.EditError, match=message):
+            formats.edit(tmp_path / "m.onnx", tmp_path / "other.onnx", bypass=wanted)
+    onnx.save(
+        helper.make_model(helper.make_graph(nodes[:1], "g", graph.input, [value("t", 1, [3, 2])])), tmp_path / "t.onnx"
+    )
+    report = formats.edit(tmp_path / "t.onnx", tmp_path / "u.onnx", bypass="turn")
+    assert [edit.detail for edit in report.edits] == [
+        "Transpose turn stays, since it is between an input and an output"
+    ]

@@ -48,6 +48,8 @@ EDITS: dict[str, tuple[Callable[[int], Edit], Callable[[Inputs], Inputs]]] = {
         renamed(x="a", c2="y"),
     ),
     "dim": (lambda _: lambda old, new: formats.edit(old, new, dim={"n": 2}), renamed()),
+    "prefix": (lambda _: lambda old, new: formats.edit(old, new, prefix="t"), renamed(x="tx", c1="tc1", c2="tc2")),
+    "prune": (lambda _: lambda old, new: formats.edit(old, new, prune=True), renamed()),
     "opset 11": (lambda _: lambda old, new: formats.edit(old, new, opset=11), renamed()),
     "opset 21": (lambda _: lambda old, new: formats.edit(old, new, opset=21), renamed()),
     "weights": (lambda seed: lambda old, new: formats.edit(old, new, weights={"w": weight_of(seed)}), renamed()),

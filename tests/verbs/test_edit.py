@@ -228,6 +228,69 @@ def test_names_with_commas(tmp_path: Path) -> None:
         assert names == [value.name for value in formats.inspect(tmp_path / path).outputs]
 
 
+@pytest.fixture
+def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The names of the file m.onnx in the current folder, in which all signs stand, by shorter names."""
+    monkeypatch.chdir(tmp_path)
+    names = {"in": "a,b=c:0 d", "weight": "w[0],=:", "node": "n*_=:", "out": "y,=: z"}
+    ends = [formats.make_value_info(name, "float32", [2]) for name in (names["in"], names["out"], "a", "y")]
+    nodes = [
+        formats.make_node("Add", [names["in"], names["weight"]], [names["out"]], name=names["node"]),
+        formats.make_node("Neg", ["a"], ["y"], name="n1_=:"),
+    ]
+    weight = formats.from_numpy(np.ones(2, "float32"), names["weight"])
+    graph = formats.Graph(nodes, "g", [weight], input=[ends[0], ends[2]], output=[ends[1], ends[3]])
+    formats.save(formats.Model(8, [formats.OperatorSetId("", 17)], graph=graph), "m.onnx")
+    return names
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "edit m.onnx new.onnx --rename {in}=images",
+        "edit m.onnx new.onnx --rename a=b=c --rename {weight}={in}2",
+        "edit m.onnx new.onnx --dim {in}:0=2",
+        "extract m.onnx new.onnx --outputs {out},y",
+        "extract m.onnx new.onnx --outputs y,{out} --inputs a --inputs {in}",
+        "extract m.onnx new.npy --tensor {weight}",
+        "merge m.onnx m.onnx new.onnx --connect {out}={in} --connect y=a",
+        "inspect m.onnx --nodes {node}",
+        "inspect m.onnx --tensors {weight}",
+    ],
+)
+def test_names_with_all_signs(line: str, strange: dict[str, str]) -> None:
+    """A name that exists as it stands goes before splitting, in every option that takes names, and before patterns."""
+    done = commands.run("formats", *[word.format(**strange) for word in line.split()])
+    assert (0, "") == (done.exit_code, done.stderr)
+    found = formats.load("new.onnx").graph if "new.onnx" in line else None
+    ends = [] if found is None else [[value.name for value in side] for side in (found.input, found.output)]
+    if "images" in line:
+        assert ends[0] == ["images", "a"]
+    elif "a=b=c" in line:
+        assert ends[0] == [strange["in"], "b=c"]
+        assert found is not None
+        assert found.initializer[0].name == strange["in"] + "2"
+    elif "--outputs" in line:
+        assert sorted(map(str, ends[1])) == ["y", strange["out"]]
+    elif "--connect" in line:
+        assert ends == [[strange["in"], "a"], [f"{strange['out']}_2", "y_2"]]
+    elif "--nodes" in line:
+        assert strange["node"] in done.stdout
+        assert "n1_=:" not in done.stdout
+    elif "--tensors" in line:
+        assert strange["weight"] in done.stdout
+
+
+def test_names_in_the_library_are_as_they_stand(strange: dict[str, str]) -> None:
+    """A name in a dictionary or a list is never split: if no value has it, that is an error."""
+    model = formats.load("m.onnx")
+    with pytest.raises(formats.EditError, match="no value is called 'a=b'"):
+        model.rename({"a=b": "c"})
+    with pytest.raises(formats.EditError, match="no value is called 'a,y'"):
+        model.extract(["a,y"])
+    assert [value.name for value in model.extract(outputs="y,=: z,y").graph.output] == ["y,=: z", "y"]
+
+
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool", "float16", "uint8", "complex64"])
 def test_a_weight(kind: str, tmp_path: Path) -> None:
     """A weight is a file that numpy and safetensors read; its elements are not changed."""

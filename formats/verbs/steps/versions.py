@@ -20,6 +20,7 @@ from formats.editing.ir_versions import with_ir_version
 from formats.editing.operator_rewritings import EMPTY
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
+from formats.editing.surgery import in_order
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
 from formats.ir.copies import copied
@@ -64,6 +65,9 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             ir_version = row.ir_version
         if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
             opsets.setdefault(MACHINE_LEARNING, row.ml_opset)
+    if opsets or options.dtype is not None:
+        model, more = in_order(model)
+        result += more
     for domain, version in opsets.items():
         model, more = with_opset(model, version, domain)
         result += more

@@ -73,7 +73,9 @@ class GraphValues:
                 continue
             maker = scope.makers[name]
             makes = f"{_operator(node)} uses {name!r:.80}, which the later node"
-            detail = f"{makes} {walk.inner_place(scope.where, 'node', maker)} makes; nodes must be sorted"
+            detail = (
+                f"{makes} {walk.inner_place(scope.where, 'node', maker)} makes; sort the nodes: formats edit --sort"
+            )
             scope.early.append((index if scope is self else scope.index, maker, ("V307", where, detail)))
 
 

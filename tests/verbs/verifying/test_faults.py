@@ -85,7 +85,7 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "node out of order": (
         "V307",
         "graph.node[0]",
-        "Abs uses 'z', which the later node graph.node[1] makes; nodes must be sorted",
+        "Abs uses 'z', which the later node graph.node[1] makes; sort the nodes: formats edit --sort",
     ),
     "own result": ("V308", "graph.node[0]", "Add needs its own result"),
     "value made twice": ("V305", "graph.node[1]", "Abs makes 'y', which already exists"),
@@ -101,7 +101,7 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "later value in a branch": (
         "V307",
         'graph.node[0].attribute["then_branch"].g.node[0]',
-        "Neg uses 'z', which the later node graph.node[1] makes; nodes must be sorted",
+        "Neg uses 'z', which the later node graph.node[1] makes; sort the nodes: formats edit --sort",
     ),
     "unknown domain": ("V209", "graph.node[0]", "Neg is of foo.bar, but the model imports no version of it"),
     "domain without import": ("V209", "graph.node[0]", "f is of d, but the model imports no version of it"),
@@ -207,7 +207,7 @@ LATER = """<ir_version: 8, opset_import: ["" : 18]> g (float[2] x) => (float[2] 
     ("text", "wanted"),
     [
         (CYCLE, "the nodes a -> b -> 2 (Add) -> a form a cycle: each needs the result of the one before"),
-        (LATER, "Abs uses 'z', which the later node graph.node[1] makes; nodes must be sorted"),
+        (LATER, "Abs uses 'z', which the later node graph.node[1] makes; sort the nodes: formats edit --sort"),
         (CYCLE.replace("Neg(d)", "Add(b, x)"), "Add needs its own result"),
     ],
 )
