@@ -92,8 +92,6 @@ STILL_LEFT = {
     "mv": "multiple hard links",  # until `repair` or the same command
     "mv over another": "multiple hard links",
     "rm": "other files are found again",  # data files without a graph
-    "unpack": r"other files are found again: \['\.unpack-",  # a hidden folder
-    "unpack over files": r"other files are found again: \['\.unpack-",
 }
 
 
