@@ -313,14 +313,8 @@ def unpack(
     if is_left(owner):
         with suppress(HiddenFileError):  # a stranger's
             repair_interrupted(owner)
-    is_full = os.path.lexists(target) and (not target.is_dir() or any(target.iterdir()))
-    if is_full and not (target.is_dir() and (overwrite or _is_begun(target, files, source))):
-        why = (
-            "it is not an empty folder; `overwrite=True` replaces files in it"
-            if target.is_dir()
-            else "it is not a folder"
-        )
-        raise FileExistsError(errno.EEXIST, why, str(target))
+    if not (overwrite and target.is_dir()):
+        _check_empty(target, files, source)
     if not parents and not target.absolute().parent.is_dir():
         raise no_directory(target.absolute().parent)
     names = [name for name, _ in files]
@@ -368,6 +362,17 @@ def _check_replaceable(target: Path, names: Iterable[str]) -> None:
         for folder in [*path.parents][: name.count("/")]:
             if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()):
                 raise FileExistsError(errno.EEXIST, "it is in the way of a folder", str(folder))
+
+
+def _check_empty(target: Path, files: Sequence[tuple[str, Entry]], source: Source) -> None:
+    """Raises FileExistsError if there is something else than an empty folder, or what a killed `unpack` left there."""
+    if not os.path.lexists(target):
+        return
+    if not target.is_dir():
+        raise FileExistsError(errno.EEXIST, "it is not a folder", str(target))
+    if any(target.iterdir()) and not _is_begun(target, files, source):
+        why = "it is not an empty folder; `overwrite=True` replaces files in it"
+        raise FileExistsError(errno.EEXIST, why, str(target))
 
 
 def _is_begun(target: Path, files: Sequence[tuple[str, Entry]], source: Source) -> bool:

@@ -91,7 +91,6 @@ def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, m
 STILL_LEFT = {
     "mv": "multiple hard links",  # until `repair` or the same command
     "mv over another": "multiple hard links",
-    "rm": "other files are found again",  # data files without a graph
 }
 
 
