@@ -8,7 +8,6 @@ import re
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,9 +22,11 @@ from formats.onnxzip.options import ArchiveOptions, alignment_option
 from formats.options import make_each_options, option, settle, text, threshold_option
 from formats.tensordata.engine import EngineOptions, execute, partial_progress
 from formats.tensordata.file import File
-from formats.tensordata.local.directory import Folder, LinkFoundError, made_folders, move_file, sync_directory
+from formats.tensordata.local.directory import Folder, LinkFoundError, made_folders, move_file, sync_directory, unlink
 from formats.tensordata.local.osio import SYSTEM
 from formats.tensordata.plan import WritePlan, losses_in_order
+from formats.tensordata.replacing.hidden import HiddenFileError, is_hidden
+from formats.tensordata.replacing.publication import is_left, repair_interrupted, temporary_folder
 from formats.verbs.arguments import local_path_of
 from formats.verbs.report import fields_as_json, losses_of_model, verdict_of_models
 from formats.verbs.steps.opening import (
@@ -41,7 +42,7 @@ from formats.verbs.steps.replacement import whole_file
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from typing_extensions import Unpack
 
@@ -297,7 +298,8 @@ def unpack(
     is written, and others stay. `progress` is that of `EngineOptions`.
 
     Raises: FormatError if it is no archive; FileExistsError if the folder has something in it, or with `overwrite`
-    something that is no file where a file belongs; other OSErrors. Then nothing is written.
+    something that is no file where a file belongs; other OSErrors. Then nothing is written, unless files cannot take
+    their places: then the graphs are missing until the same call completes it, and so they are after a kill.
     """
     from formats.onnxzip.reader import read_contents
 
@@ -305,29 +307,28 @@ def unpack(
     with located(source_path):
         source = _checked_archive(source_path)
         contents = read_contents(source)
-    is_full = os.path.lexists(target) and (not target.is_dir() or any(target.iterdir()))
-    if is_full and not (overwrite and target.is_dir()):
-        why = (
-            "it is not an empty folder; `overwrite=True` replaces files in it"
-            if target.is_dir()
-            else "it is not a folder"
-        )
-        raise FileExistsError(errno.EEXIST, why, str(target))
-    if not parents and not target.absolute().parent.is_dir():
-        raise no_directory(target.absolute().parent)
     models = {_model_file(name, contents, source_path): entry for name, entry in contents.graphs.items()}
     files = [*((entry.name, entry) for entry in contents.entries()), *models.items()]
+    owner = _owner(target)
+    if is_left(owner):
+        with suppress(HiddenFileError):  # a stranger's
+            repair_interrupted(owner)
+    if not (overwrite and target.is_dir()):
+        _check_empty(target, files, source)
+    if not parents and not target.absolute().parent.is_dir():
+        raise no_directory(target.absolute().parent)
     names = [name for name, _ in files]
     _check_replaceable(target, names)
     is_there = target.is_dir()
     with (
         made_folders(target.absolute().parent),
-        TemporaryDirectory(prefix=".unpack-", dir=_place_beside(target)) as place,  # only this user can write into it
+        temporary_folder(owner) as place,  # only this user can write into it
     ):
         new = Path(place, "new")
         nbytes = _write_files(files, source, new, progress)
         if is_there:
-            _move_into(target, new, names)
+            graphs = {*models, *(entry.name for entry in contents.graphs.values())}
+            _move_into(target, new, names, graphs)
         else:
             new.rename(target)
             sync_directory(target.absolute().parent)
@@ -363,21 +364,54 @@ def _check_replaceable(target: Path, names: Iterable[str]) -> None:
                 raise FileExistsError(errno.EEXIST, "it is in the way of a folder", str(folder))
 
 
-def _place_beside(target: Path) -> Path:
-    """The folder around a folder, or itself if files cannot be made there and then be moved."""
-    parent = target.absolute().parent
-    if target.is_dir() and (not os.access(parent, os.W_OK) or parent.stat().st_dev != target.stat().st_dev):
-        return target
-    return parent
+def _check_empty(target: Path, files: Sequence[tuple[str, Entry]], source: Source) -> None:
+    """Raises FileExistsError if there is something else than an empty folder, or what a killed `unpack` left there."""
+    if not os.path.lexists(target):
+        return
+    if not target.is_dir():
+        raise FileExistsError(errno.EEXIST, "it is not a folder", str(target))
+    if any(target.iterdir()) and not _is_begun(target, files, source):
+        why = "it is not an empty folder; `overwrite=True` replaces files in it"
+        raise FileExistsError(errno.EEXIST, why, str(target))
 
 
-def _move_into(target: Path, new: Path, names: Iterable[str]) -> None:
+def _is_begun(target: Path, files: Sequence[tuple[str, Entry]], source: Source) -> bool:
+    """Whether a folder has some of these files and nothing else, as `unpack` leaves it if it is killed."""
+    payloads = {target / name: source.slice(entry.payload_offset, entry.nbytes) for name, entry in files}
+    folders = {folder for path in payloads for folder in path.parents}
+    found = 0
+    for path in target.rglob("*"):
+        if is_hidden(path.relative_to(target).parts[0]) or (path in folders and not path.is_symlink()):
+            continue
+        if path not in payloads or path.is_symlink() or not path.is_file() or File.open(path).span() != payloads[path]:
+            return False
+        found += 1
+    return found < len(payloads)
+
+
+def _owner(target: Path) -> Path:
+    """The path whose hidden files are those of a folder: its own, or one in it if nothing can be moved into it."""
+    place = Path(os.path.realpath(target))
+    parent = place.parent
+    if place.is_dir() and (not os.access(parent, os.W_OK) or parent.stat().st_dev != place.stat().st_dev):
+        return place / "unpack"
+    return place if place.name else place / "unpack"
+
+
+def _move_into(target: Path, new: Path, names: Sequence[str], graphs: Collection[str]) -> None:
     """Move the files with these names into a folder, the graphs last; no link in it is followed.
+
+    The old graphs go first: so no old graph is found with new data, wherever the process is killed.
 
     Raises: FileExistsError if a link is in place of a folder.
     """
     folder = Folder(target) if SYSTEM.open_folders else None
-    for name in names:
+    for name in graphs:  # which are in the folder itself
+        if folder is None:
+            unlink(target / name)
+        else:
+            folder.remove(name)
+    for name in sorted(names, key=lambda each: each in graphs):
         if folder is None:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             move_file(new / name, target / name)

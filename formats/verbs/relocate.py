@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs import lookup
-from formats.codecs.contract import READ_DEFAULTS
+from formats.codecs.contract import HEAD_BYTES, READ_DEFAULTS
 from formats.errors import DecodeError, FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.ir.storage import change_location
@@ -24,10 +24,12 @@ from formats.options import SWITCH, make_each_options, names_of, option, progres
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
 from formats.tensordata.interrupted import owner_of
-from formats.tensordata.local.directory import made_folders, sync_directory, unlink, unlink_same
+from formats.tensordata.local.directory import made_folders, move_file, sync_directory, unlink, unlink_same
 from formats.tensordata.local.osio import Located
 from formats.tensordata.plan import OWNER_ACCESS, Permissions, Renamed, WritePlan
+from formats.tensordata.replacing.hidden import hidden_path, open_hidden
 from formats.tensordata.replacing.lock import locked_together
+from formats.tensordata.replacing.publication import is_left
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions, check_replacement
 from formats.verbs.inspect import tolerant
@@ -175,7 +177,7 @@ def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = 
 
     A graph can name any file in the folder as its data, so by default the names must match. A data file that another
     graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed. A model whose
-    data files are missing or too short can be removed, too.
+    data files are missing or too short can be removed, too. If the process is killed, the same call completes it.
 
     Raises: FormatError if the model cannot be read, or if another graph in the folder cannot and may use the same data,
     without `all_data`; OSError if a file cannot be removed.
@@ -188,24 +190,74 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
 
     Raises: as `rm` does.
     """
-    if path in gone or (not os.path.lexists(path) and owner_of(path) is None):
+    is_begun = is_left(path) or os.path.lexists(hidden_path(path, "removed"))
+    if path in gone or not (os.path.lexists(path) or is_begun or owner_of(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
             finish(path)
             locks.enter_context(locked_together([path]))
             check_finished(path)
+        done = _rest_of_removal(path, all_data=all_data, dry_run=dry_run)
+        if done and not os.path.lexists(path):
+            return done
         opened = open_files(path, None, tolerant(READ_DEFAULTS), gone, trusts_unread=all_data)
-        _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
-        files = [file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data]
-        for number, file in enumerate(files if not all_data else ()):
-            if not file.stays and file.location and not is_named_after(file.path.name, path):
-                files[number] = file._replace(
-                    stays="it is not named after the model; `all_data=True` removes it anyway"
-                )
-        opened.model.close()  # some systems do not remove a file that is open
-        removed, kept = _remove(files, opened, dry_run), tuple(_kept(files))
-        return Relocation(path, None, removed=removed, kept=kept, dry_run=dry_run)
+        return _removal(path, opened, all_data=all_data, dry_run=dry_run)
+
+
+def _rest_of_removal(path: Path, *, all_data: bool, dry_run: bool) -> Relocation | None:
+    """Remove the data files of a graph that a killed removal put aside; nobody else changes the model at `path`.
+
+    Raises: HiddenFileError if the graph that was put aside may not be followed; as `rm` does.
+    """
+    graph = hidden_path(path, "removed")
+    if not os.path.lexists(graph):
+        return None
+    file = open_hidden(graph)
+    codec = lookup.for_reading(file.pread(0, min(HEAD_BYTES, file.nbytes)), file.nbytes, path)
+    file.close()
+    opened = open_files(graph, codec.name, tolerant(READ_DEFAULTS), trusts_unread=all_data)
+    return _removal(path, opened, all_data=all_data, dry_run=dry_run)
+
+
+def _removal(path: Path, opened: OpenedFiles, *, all_data: bool, dry_run: bool) -> Relocation:
+    """Remove the opened files of the model at `path`, except in a dry run."""
+    _check_all_read(opened, "repair or remove that file, or use `all_data=True` to remove the data anyway")
+    files = [file for file in opened.listed.files if not file.missing or file.stays or file.location in opened.data]
+    for number, file in enumerate(files if not all_data else ()):
+        if not file.stays and file.location and not is_named_after(file.path.name, path):
+            files[number] = file._replace(stays="it is not named after the model; `all_data=True` removes it anyway")
+    opened.model.close()  # some systems do not remove a file that is open
+    graph, *data = files
+    removed = tuple(path if file is graph else file.path for file in files if not file.stays)
+    has_one_name = not graph.leads_to and graph.path.stat().st_nlink == 1  # only then may a later process follow it
+    if has_one_name and not (dry_run or graph.stays or all(file.stays for file in data)):
+        _remove_with_data(path, data, opened)
+    else:
+        _remove((*data, graph), opened, dry_run)
+    return Relocation(path, None, removed=removed, kept=tuple(_kept(files)), dry_run=dry_run)
+
+
+def _remove_with_data(path: Path, data: Sequence[OwnFile], opened: OpenedFiles) -> None:
+    """Put the graph aside, remove the data files and then the graph: no tool finds a graph without its data."""
+    aside = hidden_path(path, "removed")
+    opened.file.check_in_place()
+    if opened.file.path != aside:
+        move_file(path, aside)
+        sync_directory(path.parent)
+    _remove(data, opened, dry_run=False)
+    sync_directory(path.parent)
+    unlink_same(aside, opened.file)
+
+
+def finish_removal(path: Path) -> tuple[Path, ...]:
+    """Remove what a killed `rm` of the model at `path` left; the files that were removed.
+
+    Raises: as `rm` does.
+    """
+    with locked_together([path]):
+        done = _rest_of_removal(path, all_data=False, dry_run=False)
+        return done.removed if done else ()
 
 
 def _check_all_read(opened: OpenedFiles, remedy: str) -> None:
@@ -443,7 +495,7 @@ def _is_there(path: Path, file: File) -> bool:
 
 
 def _remove(files: Sequence[OwnFile], opened: OpenedFiles, dry_run: bool) -> tuple[Path, ...]:
-    """Remove the files that do not stay, except in a dry run: the model first, so that no graph lacks its data."""
+    """Remove the files that do not stay, in this order, except in a dry run."""
     removed = []
     for file in files:
         if file.stays:

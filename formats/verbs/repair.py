@@ -44,7 +44,7 @@ class Repair:
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:
-    """Complete or undo an interrupted write of the model at `path`, and remove its hidden files.
+    """Complete or undo an interrupted write or removal of the model at `path`, and remove its hidden files.
 
     Files of the model are replaced only if they are those that the interrupted process was replacing. Models that were
     written together are repaired together. A hidden file that is damaged, or that may not be followed, stops nothing
@@ -80,6 +80,13 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         except HiddenFileError:
             if editing.may_be_archive(model):
                 raise
+    if os.path.lexists(hidden_path(model, "removed")):
+        from formats.verbs.relocate import finish_removal
+
+        try:
+            removed += finish_removal(model)
+        except HiddenFileError as error:
+            unused.append(error)
     if not (completed or put_back or removed or model.exists()):
         if unused:
             raise unused[0]

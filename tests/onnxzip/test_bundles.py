@@ -20,6 +20,7 @@ from formats.errors import DecodeError, FormatError
 from formats.ir.model import Dimension, TensorShape, TensorType, Type
 from formats.onnxzip.reader import read_contents, read_hashes
 from formats.tensordata.file import File
+from formats.tensordata.local.directory import Folder
 from formats.tensordata.replacing import tail_replacement
 from formats.tensordata.sources.source import Literal
 from formats.verbs import pack
@@ -326,7 +327,55 @@ def test_unpack_follows_no_link_of_another_process(
         with pytest.raises(OSError, match="out"):
             formats.unpack(bundle, out)
     assert not [*(tmp_path / "elsewhere").iterdir()]
-    assert not [*tmp_path.glob(".unpack-*")]
+    assert not [*tmp_path.glob(".*")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows opens no folders")
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_unpack_that_ends_in_between_is_completed(
+    overwrite: bool, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it ends while files take their places, no old graph is there, and the same call completes it."""
+
+    def content(folder: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    formats.unpack(bundle, tmp_path / "whole")
+    whole = content(tmp_path / "whole")
+    graphs = {name: b"old" for name in whole if name.endswith(".onnx") or name.startswith("__MODEL_PROTO")}
+    take = Folder.take
+    for calls in range(len(whole)):
+        out = tmp_path / f"out{calls}"
+        out.mkdir()
+        for name, old in graphs.items() if overwrite else ():
+            (out / name).write_bytes(old)
+        answers = iter([take] * calls)  # then there is a StopIteration
+        with monkeypatch.context() as patches, pytest.raises(StopIteration):
+            patches.setattr(Folder, "take", lambda *arguments, answers=answers: next(answers)(*arguments))
+            formats.unpack(bundle, out, overwrite=overwrite)
+        assert not content(out).items() & graphs.items()
+        formats.unpack(bundle, out, overwrite=overwrite)
+        assert content(out) == whole
+
+
+@pytest.mark.parametrize("change", ["nothing", "another file", "other bytes", "a link", "an empty folder"])
+def test_only_a_part_of_the_same_archive_is_completed(change: str, bundle: Path, tmp_path: Path) -> None:
+    """A folder with all files of an archive, or with anything else, is not empty, and stays as it is."""
+    out = tmp_path / "out"
+    graph, *_ = formats.unpack(bundle, out).models
+    if change != "nothing":
+        graph.rename(tmp_path / "elsewhere")
+    if change == "another file":
+        (out / "more").touch()
+    elif change == "other bytes":
+        graph.write_bytes(b"other")
+        next(out.glob("__MODEL_PROTO*")).unlink()
+    elif change == "a link":
+        graph.symlink_to(tmp_path / "elsewhere")
+    elif change == "an empty folder":
+        (out / "more").mkdir()
+    with pytest.raises(FileExistsError, match="not an empty folder"):
+        formats.unpack(bundle, out)
 
 
 def test_unpacked_models_are_packed_to_the_same_archive(bundle: Path, tmp_path: Path) -> None:

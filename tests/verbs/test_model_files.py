@@ -288,6 +288,60 @@ def test_models_in_one_file_need_no_other_graph(tmp_path: Path) -> None:
     assert ["broken.onnx"] == names(tmp_path)
 
 
+def half_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save a model with two data files at a path, and remove it until one of them is gone."""
+    formats.save(model(), path, external_data=True, max_external_file_size=10_000, overwrite=True)
+    calls = iter([relocation.unlink_same])
+    with monkeypatch.context() as patches, pytest.raises(StopIteration):
+        patches.setattr(relocation, "unlink_same", lambda *arguments: next(calls)(*arguments))
+        formats.rm(path)
+    assert not path.exists()
+    assert len(names(path.parent)) >= 2
+
+
+@pytest.mark.parametrize("again", ["rm", "repair", "rm of a new model", "a new model that needs it"])
+def test_a_removal_that_ended_in_between_is_completed(
+    again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No tool finds a half-removed model; the same removal, also of a new model in its place, or a repair ends it."""
+    path = tmp_path / "a.onnx"
+    half_removed(path, monkeypatch)
+    before = names(tmp_path)
+    if again == "repair":
+        assert formats.repair(path).removed
+    elif again == "rm":
+        assert formats.rm(path, dry_run=True).removed[0] == path
+        assert names(tmp_path) == before
+        assert formats.rm(path).removed[0] == path
+    else:
+        formats.save(model(), path, external_data=True, max_external_file_size=10_000, overwrite=True)
+        if again == "a new model that needs it":
+            formats.repair(path)
+            assert weights(path)
+            assert ".a.onnx.removed" not in names(tmp_path)
+        formats.rm(path)
+    assert [] == names(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        formats.rm(path)
+    assert [] == names(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+@pytest.mark.parametrize("kind", ["link", "further name"])
+def test_no_strange_graph_says_what_is_removed(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that another user could have put aside is not followed: no file is removed because of it."""
+    (tmp_path / "sub").mkdir()
+    half_removed(tmp_path / "a.onnx", monkeypatch)
+    aside, other = tmp_path / ".a.onnx.removed", tmp_path / "sub" / "graph"
+    aside.rename(other)
+    (aside.symlink_to if kind == "link" else aside.hardlink_to)(other)
+    before = names(tmp_path)
+    for act in (formats.rm, formats.repair):
+        with pytest.raises(FormatError, match="remove it"):
+            act(tmp_path / "a.onnx")
+    assert names(tmp_path) == before
+
+
 def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:
     """A file that is not named after the model is removed only on request: the model's author chose its name."""
     formats.save(model(), tmp_path / "a.onnx", external_data="taxes.pdf")

@@ -248,6 +248,11 @@ class Folder:
         with self._below(steps[:-1], makes=True) as folder:
             os.replace(path, steps[-1], dst_dir_fd=folder)
 
+    def remove(self, name: str) -> None:
+        """Remove the file or link with this name in the folder, if there is one."""
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
+
     @contextmanager
     def _below(self, steps: Sequence[str], *, makes: bool) -> Iterator[int]:
         """A context with the descriptor of the folder at the end of `steps`; it `makes` what is missing.

@@ -1,8 +1,9 @@
 """The hidden files next to a model while it is written: their names, which model they belong to, and how to open them.
 
 `.NAME.lock` exists while a process writes the model NAME, `.NAME.journal` while several files take their places,
-`.NAME.undo` while an archive is changed in place. A file `.NAME.RANDOM.tmp` will take its place, or has lost it. So the
-next process that writes the model NAME finds the files that were left behind.
+`.NAME.undo` while an archive is changed in place. `.NAME.removed` is the graph of a model whose data files are removed.
+A file `.NAME.RANDOM.tmp` will take its place, or has lost it. So the next process that writes the model NAME finds the
+files that were left behind.
 
 Anybody may have put a file of such a name there. So all of them are opened here: no link is followed, no pipe is waited
 for, and a file must have the right owner, one name and a limited size.
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 MAX_NAME_BYTES = 255  # the limit of filesystems
 _DIGITS = 16
 _LONGEST_ENDING = f".{'0' * _DIGITS}.journal"
-_HIDDEN = re.compile(r"\..+\.(?:lock|journal|undo|[0-9a-f]{16}\.tmp)", re.IGNORECASE | re.DOTALL)
+_HIDDEN = re.compile(r"\..+\.(?:lock|journal|undo|removed|[0-9a-f]{16}\.tmp)", re.IGNORECASE | re.DOTALL)
 _LINK_ERRORS = frozenset((errno.ELOOP, errno.EMLINK, getattr(errno, "EFTYPE", errno.ELOOP)))
 _OVERFLOW_USER = Path("/proc/sys/kernel/overflowuid")
 

@@ -15,11 +15,20 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 from functools import cache
+from shutil import rmtree
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, file_exists
 from formats.tensordata.file import TRAFFIC
-from formats.tensordata.local.directory import make_link, move_file, move_to_free, sync_directory, sync_files, unlink
+from formats.tensordata.local.directory import (
+    make_link,
+    move_file,
+    move_to_free,
+    patiently,
+    sync_directory,
+    sync_files,
+    unlink,
+)
 from formats.tensordata.local.osio import SYSTEM, Capabilities
 from formats.tensordata.local.output import OutputFile
 from formats.tensordata.plan import OWNER_ACCESS, Permissions
@@ -200,11 +209,9 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def _remove_folder(folder: Path, capabilities: Capabilities) -> None:
-    """Remove a folder from `temporary_folder`; it stays if it has folders in it, which nobody makes there."""
+    """Remove a folder from `temporary_folder` with all that is in it; no link in it is followed."""
     with suppress(OSError):
-        for path in folder.iterdir():
-            unlink(path, capabilities)
-        folder.rmdir()
+        patiently(lambda: rmtree(folder), (*folder.rglob("*"),), capabilities)
 
 
 def _clean(model: Path, capabilities: Capabilities) -> list[Path]:
