@@ -145,7 +145,6 @@ class EditOptions:
         NODES,
         "Take a node out, so that what used its output uses its input: by name, output, operator or pattern.",
         panel=CHANGES,
-        common=True,
         keyword_help="Nodes that are taken out, by name, output or operator, such as ['Dropout'].",
     )
     add_output: Sequence[str] | None = option(

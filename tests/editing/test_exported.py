@@ -17,7 +17,7 @@ import pytest
 
 import formats
 
-EDITS = ("rename", "dim", "metadata", "weights")
+EDITS = ("rename", "dim", "metadata", "weights", "prune")
 
 
 def recorded(path: Path) -> dict[str, Any]:
@@ -46,6 +46,7 @@ def options_of(path: Path, kinds: tuple[str, ...], inputs: dict[str, Any]) -> di
         "rename": {name: f"new/{number}:0" for number, name in enumerate(dict.fromkeys(values))},
         "dim": {f"{first}:0": inputs[first].shape[0], f"{first}:1": inputs[first].shape[1]},
         "metadata": {"edited": "yes"},
+        "prune": True,
         "weights": {tensor.name: tensor for tensor in model.graph.initializer[::3] if tensor.name},
     }
     return {kind: found[kind] for kind in kinds if found[kind]}
