@@ -184,8 +184,7 @@ class EditKeywords(ConvertKeywords, total=False):
     remove_output: Sequence[str] | None
     """remove_output: Outputs that are none any more, such as ['aux*']."""
     prune: bool
-    """prune=True: Remove nodes, weights, functions and stated types that no output needs; inputs and outputs
-    stay."""
+    """prune=True: Remove what no output needs; inputs stay."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
     prefix: str | None

@@ -212,7 +212,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int
 
 @verb(
     "edit SRC [DST]",
-    """Change weights, dims, nodes, outputs, names and metadata of a model.
+    """Change weights, dims, nodes, names and metadata of a model.
 
     DST may have another format than SRC. Without DST, SRC is an .onnxz archive that is changed in place: only its
     end is written again, and no weight. The edits are done in the order of this page, so --weights and --dim

@@ -150,7 +150,7 @@ class EditOptions:
     add_output: Sequence[str] | None = option(
         None,
         SOME_VALUES,
-        "Make a value an output: by NAME, by PATTERN such as 'conv*', or all values that nodes make.",
+        "Make values outputs: one, those like 'conv*', or all.",
         panel=CHANGES,
         common=True,
         keyword_help="Values that become outputs, such as ['features', 'conv*'], or 'all'.",
@@ -165,7 +165,7 @@ class EditOptions:
     prune: bool = option(
         False,
         SWITCH,
-        "Remove nodes, weights, functions and stated types that no output needs; inputs and outputs stay.",
+        "Remove what no output needs; inputs stay.",
         panel=CHANGES,
         common=True,
     )

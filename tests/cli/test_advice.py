@@ -16,7 +16,7 @@ BY_NAME = {verb.name: verb for verb in VERBS}
 MOST_OPTIONS = 15
 MOST_LINES = 45
 # The verbs that write any format also have the options of the problems that the README names.
-MORE_OPTIONS, MORE_LINES = {"convert": 22, "batch": 22}, {"convert": 66, "batch": 66}
+MORE_OPTIONS, MORE_LINES = {"convert": 22, "batch": 22}, {"convert": 66, "batch": 66, "edit": 50}
 FLAGS = {verb.name: flags_of(group.options for group in verb.groups(False)) for verb in VERBS}
 KNOWN = {name for table in FLAGS.values() for name in table} | {"--help", "--help-all", "--version"}
 # Flags with several meanings, each for a reason.
