@@ -250,7 +250,8 @@ def check_place(location: str, path: Path, *, with_model: bool = True) -> None:
     check_location(location)
     place = path.parent / location
     folder = os.path.realpath(path.parent)
-    if os.path.commonpath((folder, os.path.realpath(place.parent))) != folder:
+    replaced = place.parent if with_model else place  # together with the model, a link is replaced and not followed
+    if os.path.commonpath((folder, os.path.realpath(replaced))) != folder:
         raise ExternalDataError(f"location {location!r:.80} leads outside the model's directory", path=path)
     if not place.parent.is_dir():
         raise ExternalDataError(f"there is no folder for the data file {location!r:.80}", path=path)

@@ -249,7 +249,7 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
         model_path = Path(base_path) / "model.onnx"
         check_place(info.location, model_path, with_model=False)
         path = model_path.parent / info.location
-        old = File.open(path).span() if path.exists() else None
+        old = DataFiles(model_path).open(info.location).span() if path.exists() else None
         size = old.nbytes if old else 0
         offset = size if info.offset is None else info.offset
         if not 0 <= offset - size <= MAX_PADDING_BYTES:

@@ -144,7 +144,11 @@ def _open_new(path: Path, owner: Path) -> File | None:
             return None
     if path.name not in moved:
         return None
-    file = LocalFile(path.with_name(moved[path.name]), keep_open=True, capabilities=SYSTEM)
+    place = path.with_name(moved[path.name])
+    file = LocalFile(place, keep_open=True, capabilities=SYSTEM)
+    if not file.is_at(place.lstat()):  # another process has put a link there
+        file.close()
+        return None
     file.moved = moved
     return file
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -399,6 +400,26 @@ def test_tensors_are_appended_to_a_data_file(tmp_path: Path) -> None:
             ours.save_external_data(tensor, tmp_path)
     with pytest.raises(TensorDataError, match="no raw data"):
         ours.save_external_data(drop_in.TensorProto(name="t"), tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_no_data_file_behind_a_link_is_read_or_written(tmp_path: Path) -> None:
+    """A link out of the folder in the place of a data file is refused: nothing is appended to what it leads to."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "in" / "w").symlink_to("../secret")
+    tensor = drop_in.TensorProto.FromString(example().graph.initializer[0].SerializeToString())
+    ours.set_external_data(tensor, "w")
+    mine = model()
+    ours.convert_model_to_external_data(mine, location="w", convert_attribute=True)
+    for write in (
+        lambda: ours.save_external_data(tensor, tmp_path / "in"),
+        lambda: ours.write_external_data_tensors(mine, tmp_path / "in"),
+    ):
+        with pytest.raises(ExternalDataError, match="leads outside"):
+            write()
+    assert (tmp_path / "secret").read_bytes() == b"secret"
+    assert (tmp_path / "in" / "w").is_symlink()
 
 
 # Fields

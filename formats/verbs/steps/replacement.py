@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +20,7 @@ from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
 from formats.ir.storage import change_location, external_places
+from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
 from formats.tensordata.engine import execute
 from formats.tensordata.file import AbsentFile, File
@@ -324,7 +325,9 @@ def _data_of(old: OldModel) -> dict[str, File | None]:
         file = None if tensor.external_source is None else next(tensor.external_source.files(), None)
         location = os.path.normpath(external_places(tensor).get("location", ""))
         if isinstance(file, AbsentFile):
-            data[location] = File.open(file.path) if file.path.is_file() else None
+            data[location] = None
+            with suppress(FormatError):  # a file that is too short for the model is kept, too
+                data[location] = DataFiles(old.path).open(location)
         elif file is not None and file != old.file:
             data[location] = file
     return dict(sorted(data.items()))
