@@ -113,7 +113,7 @@ def extracted(model: Model, inputs: Sequence[str] | None, outputs: Sequence[str]
         raise EditError("the model has no graph, so there is nothing to extract")
     model, result = in_order(model)
     new = shallow(model)
-    new.graph = shallow(model.graph)
+    new.graph = shallow(main_graph(model))
     result += extract_in(new, inputs, outputs)
     return copied(new), result  # only of what is left
 
