@@ -183,7 +183,7 @@ def is_allowed(path: str, place: Place) -> bool:
     return path.startswith((f"{place.folder}/plain/", "pipe:", "socket:", "TCP", "/dev/"))
 
 
-@pytest.mark.sample(20)
+@pytest.mark.outer
 @pytest.mark.parametrize("name", ROUTES)
 def test_plain_text_is_on_no_disk(name: str, place: Place) -> None:
     """No route writes a name or a weight of a secret model to a disk, except into a plain file that was asked for."""

@@ -214,7 +214,11 @@ def reduces(node: Node) -> bool:
 def dequantizing(nodes: Sequence[Node]) -> Iterator[Node]:
     """The nodes that scale the sums of a quantised product, which float16 cannot hold: Cast, Mul, and Mul of scales."""
     made = {name: node for node in nodes for name in node.output}
-    casts = [node for node in nodes if node.op_type == "Cast" and _operator(made, node.input[0]) in INTEGER_SUMS]
+    casts = [
+        node
+        for node in nodes
+        if node.op_type == "Cast" and node.input and _operator(made, node.input[0]) in INTEGER_SUMS
+    ]
     sums = {name for node in casts for name in node.output}
     products = [node for node in nodes if node.op_type == "Mul" and sums.intersection(node.input)]
     yield from casts

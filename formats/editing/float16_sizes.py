@@ -43,7 +43,7 @@ _OF_SUM: Final = (
     "Reshape",
     "Identity",
 )
-MOST_ADDED = 2048  # numbers of 32 each, whose sum float16 can just hold
+MOST_ADDED = 2047  # numbers of 32 each, whose sum is 65504, the largest number of float16
 # Where numbers come from, the stronger first.
 INTEGERS, INPUT, CONSTANT = 3, 2, 1
 
@@ -101,7 +101,7 @@ def _is_end(node: Node, is_float: Callable[[str], bool], origin: int) -> bool:
     """Whether a node makes an integer of a number, or something that its last digits decide."""
     if node.domain not in STANDARD_DOMAINS or origin < INPUT:
         return False
-    if node.op_type == "Cast" and not is_float(node.output[0]):
+    if node.op_type == "Cast" and not any(map(is_float, node.output)):
         to = attribute_named(node, "to")
         return origin == INTEGERS or to is None or to.i != BOOL
     return node.op_type in _COMPARING and origin == INTEGERS
@@ -113,10 +113,10 @@ def large_sums(graph: Graph, constants: Mapping[str, Tensor]) -> frozenset[int]:
     sums: set[str] = set()
     nodes: set[int] = set()
     for node in graph.node:
-        is_sum = node.op_type in _SUMMING and node.input[0] in dims and _added(node, dims, constants) > MOST_ADDED
-        if node.domain in STANDARD_DOMAINS and (
-            is_sum or (node.op_type in _OF_SUM and not sums.isdisjoint(node.input))
-        ):
+        if node.domain not in STANDARD_DOMAINS:
+            continue
+        is_of_sum = node.op_type in _OF_SUM and not sums.isdisjoint(node.input)
+        if is_of_sum or (node.op_type in _SUMMING and _added(node, dims, constants) > MOST_ADDED):
             nodes.add(id(node))
             sums.update(node.output)
     return frozenset(nodes)
@@ -128,6 +128,8 @@ def _described(graph: Graph) -> list[ValueInfo]:
 
 def _added(node: Node, dims: Mapping[str, TensorShape], constants: Mapping[str, Tensor]) -> int:
     """How many numbers a node adds, as far as it is known."""
+    if not node.input or node.input[0] not in dims:
+        return 0
     sizes = [dim.dim_value or 1 for dim in dims[node.input[0]].dim]
     stated = attribute_named(node, "axes")
     axes = [] if stated is None else [*stated.ints]

@@ -40,6 +40,8 @@ def constants_of(model: Model) -> dict[str, Tensor]:
             node.op_type in FOLDED
             and node.domain in STANDARD_DOMAINS
             and given.isdisjoint(node.input)
+            and len(node.output) == 1
+            and node.output[0]
             and (array := _computed(node, constants)) is not None
         ):
             constants[node.output[0]] = from_numpy(np.asarray(array), node.output[0])
@@ -55,10 +57,23 @@ def _computed(node: Node, constants: Mapping[str, Tensor]) -> Array | None:
         return None
     arrays = [tensor.numpy() for tensor in tensors if tensor is not None]
     try:
+        if _most_elements(node, arrays) > MOST_ELEMENTS:
+            return None
         array = FOLDED[node.op_type or ""](node, arrays)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # the node is not valid
         return None
     return array if array is not None and array.dtype.name in INTEGERS.values() else None
+
+
+def _most_elements(node: Node, arrays: list[Array]) -> int:
+    """How many elements a result has at most, before it is computed."""
+    if node.op_type == "Concat":
+        return sum(array.size for array in arrays)
+    if node.op_type == "Gather":
+        return arrays[0].size * arrays[1].size
+    if node.op_type in ("Add", "Equal", "Mul", "Sub", "Where"):
+        return prod(np.broadcast_shapes(*(array.shape for array in arrays)))
+    return arrays[0].size
 
 
 def _number(node: Node, name: str, default: int) -> int:

@@ -37,7 +37,7 @@ def trilu(old: LoneNode, new: NodeForm, wanted: int) -> None:
         kind = operator_type_text(old.types.get(data))
         raise NoFormError(f"a mask needs a zero of the type of its data, which is {kind or 'not known'}")
     is_upper = old.value("upper", 1) != 0
-    rows, columns = (old.dims(data) or [None, None])[-2:]
+    rows, columns = [None, None, *(old.dims(data) or ())][-2:]
     is_known = rows is not None and columns is not None and (not shift or shift in old.constants)
     count = (rows or 0) * (columns or 0)
     if is_known and count <= (MOST_IN_GRAPH if wanted >= RANGE else MOST):

@@ -19,7 +19,7 @@ from formats.editing.node_forms import constant_node
 from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError
-from formats.ir import FIRST_WITH_CONSTANTS
+from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS
 from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, attribute_named, type_of_tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
@@ -113,7 +113,7 @@ class _Writer(NamedTuple):
 
 def _may_hold(node: Node, constants: Mapping[str, Tensor], follows: set[str], old: int) -> bool:
     """Whether a node may have the old size in a constant: in its shape, or as one of several parts."""
-    if node.domain:
+    if node.domain not in STANDARD_DOMAINS:
         return False
     if node.op_type == "Concat":
         return old == 1 and not follows.isdisjoint(node.input) and not follows.issuperset(node.input)
@@ -199,9 +199,11 @@ def _places(
         size, size_now = sizes[axis], sizes_now[axis]
         if (size, size_now) == (old, new):
             places[name] = axis, 1
-        elif not size or not size_now or size * new != size_now * old or node is None or node.domain:
+        if (size, size_now) == (old, new) or not size or not size_now or size * new != size_now * old:
             continue
-        elif node.op_type == "Reshape" and node.input[0] in places:
+        if node is None or node.domain not in STANDARD_DOMAINS or not node.input:
+            continue
+        if node.op_type == "Reshape" and node.input[0] in places:
             ahead, first = _ahead(before[node.input[0]], *places[node.input[0]]), _ahead(sizes, axis, 1)
             if ahead and first and ahead % first == 0:
                 places[name] = axis, ahead // first

@@ -305,7 +305,7 @@ def _rest_of_move(request: _Request) -> Relocation | None:
     src, dst = request.src, request.dst
     if not dst.is_file():
         return None
-    with locked_together([src, dst]):
+    with locked_together([] if request.engine.dry_run else [src, dst]):
         listed = open_files(dst, None, READ_DEFAULTS, alone=True).listed
         names = [(file.path, src.parent / renamed_with(file.location, dst, src)) for file in listed.files[1:]]
         left = tuple(

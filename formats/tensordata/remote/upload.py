@@ -72,7 +72,7 @@ class _Upload(NamedTuple):
 
         Raises: FileExistsError if something else exists there that must not be replaced.
         """
-        mode = CREATES.get(self.address.scheme, {}) if creates else {}
+        mode = CREATES.get(self.address.protocols[0], {}) if creates else {}
         try:
             attempt(self.address, lambda: self._send(path, mode))
         except (ChangedError, FileExistsError, FileNotFoundError) as error:

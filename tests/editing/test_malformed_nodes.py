@@ -1,0 +1,90 @@
+"""Every edit of a model with a node that breaks its definition works, or raises one of our errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from formats.editing.folding import constants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+OPERATORS = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
+FORMS: dict[str, tuple[list[str], list[str]]] = {
+    "without inputs": ([], ["y"]),
+    "without outputs": (["x", "shape"], []),
+    "with empty names": (["", ""], [""]),
+    "with a constant alone": (["shape"], ["y"]),
+    "with many inputs": (["x", "shape", "x", "f", "shape", "x", "f", "x"], ["y", "z", "z2", "z3"]),
+    "of integers": (["shape", "shape", "shape"], ["y"]),
+}
+EDITS: dict[str, Callable[[Any], object]] = {
+    "dim": lambda model: model.edit(dim={"x:0": 8}),
+    "dim by name": lambda model: model.edit(dim={"x:0": "batch"}),
+    "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
+    "opset down": lambda model: formats.dumps(model, "onnx", opset=11),
+    "for onnxruntime": lambda model: formats.dumps(model, "onnx", runtime="onnxruntime==1.16"),
+    "bypass": lambda model: model.edit(bypass=["broken"]),
+    "outputs": lambda model: model.edit(add_output="all"),
+    "prune": lambda model: model.edit(prune=True),
+    "sort": lambda model: model.edit(sort=True),
+    "prefix": lambda model: model.edit(prefix="p/", rename={"x": "q"}),
+    "extract": lambda model: model.extract(outputs=["r"]),
+    "merge": lambda model: model.merge(model),
+    "to rten": lambda model: formats.dumps(model, "rten"),
+    "to ort": lambda model: formats.dumps(model, "ort"),
+}
+
+
+def broken(operator: str, form: str) -> formats.Model:
+    """A model with a node of this operator that has other inputs and outputs than it should."""
+    inputs, outputs = FORMS[form]
+    nodes = [
+        helper.make_node(operator, inputs, outputs, name="broken"),
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+    ]
+    weights = [numpy_helper.from_array(np.array([1, 4]), "shape"), numpy_helper.from_array(np.ones(4, "float32"), "f")]
+    ends = [helper.make_tensor_value_info("x", FLOAT, [1, 4]), helper.make_tensor_value_info("r", FLOAT, [1, 4])]
+    described = [helper.make_tensor_value_info(name, FLOAT, [1, 4]) for name in outputs if name]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights, value_info=described)
+    return formats.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+
+
+@pytest.mark.sample(20)
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("form", FORMS)
+def test_no_node_breaks_an_edit(form: str, operator: str) -> None:
+    """Nothing but our own errors comes out, whatever inputs and outputs a node has."""
+    for name, edit in EDITS.items():
+        try:
+            edit(broken(operator, form))
+        except formats.FormatError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{name}, {operator} {form}: {error!r}") from error
+
+
+def test_results_of_constants_are_bounded() -> None:
+    """Small constants whose result would be large are not computed: a model of some kB asks for no GiB."""
+    shapes = [(1024, 1, 1), (1, 1024, 1), (1, 1, 1024)]
+    types = ("bool", "int64", "int64")
+    arrays = {f"c{index}": np.ones(dims, types[index]) for index, dims in enumerate(shapes)}
+    weights = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    nodes = [
+        helper.make_node("Where", ["c0", "c1", "c2"], ["w"]),
+        *(helper.make_node(operator, ["c1", "c2"], [operator]) for operator in ("Add", "Mul", "Gather", "Equal")),
+        helper.make_node("Concat", ["c1"] * 100_000, ["many"], axis=0),
+        helper.make_node("Identity", ["x"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    model = formats.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    assert {"c0", "c1", "c2"} == constants_of(model).keys()
