@@ -9,8 +9,10 @@ Spec: safetensors (0.8), "Format"; numpy.lib.format, "Format Version 1.0" to "3.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -22,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from formats.errors import DecodeError, ExternalDataError, TensorDataError, UnsupportedError
+from formats.errors import DecodeError, ExternalDataError, FormatError, TensorDataError, UnsupportedError
 from formats.ir import dtypes
 from formats.ir.model import Tensor
 from formats.ir.storage import from_numpy
@@ -71,8 +73,15 @@ def read_weights(path: Path, files: list[File] | None = None) -> dict[str, Tenso
         if path.name.lower().endswith(INDEX):
             return _of_index(file, path, files)
         return _of_npz(file, path) if path.suffix.lower() == NPZ else _of_safetensors(file.span(), path)
+    except FormatError as error:
+        error.path = error.path or path
+        raise
     except _DAMAGED as error:
         raise DecodeError(f"this is no valid {path.suffix} file: {error}", path=path) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise DecodeError("this is no valid .npz file: an entry begins before the file", path=path) from error
 
 
 def _of_index(file: File, path: Path, files: list[File]) -> dict[str, Tensor]:
@@ -178,7 +187,7 @@ def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: 
     if is_stored and not is_fortran and dtype.newbyteorder("<") == dtype:
         data = data.slice(start, nbytes)
     elif is_stored or entry.compress_type == zipfile.ZIP_DEFLATED:
-        unpack = partial(_elements, not is_stored, entry.CRC, start, dims, is_fortran, dtype)
+        unpack = partial(_elements, path, not is_stored, entry.CRC, start, dims, is_fortran, dtype)
         data = Transform("an array of numpy", 0, 0, unpack).of(data, nbytes)
     else:
         raise DecodeError(f"{name:.80} is packed in a way that numpy does not use; save it with numpy.savez", path=path)
@@ -190,19 +199,32 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     version = npy.read_magic(stream)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of files that Python 2 wrote
-        return npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
+        try:
+            return npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
+        except (SyntaxError, tokenize.TokenError):  # numpy reads it as a piece of Python
+            raise ValueError("the header of an array is not valid") from None
 
 
 def _elements(
-    is_packed: bool, crc: int, start: int, dims: tuple[int, ...], is_fortran: bool, dtype: np.dtype[Any], data: Buffer
+    path: Path,
+    is_packed: bool,
+    crc: int,
+    start: int,
+    dims: tuple[int, ...],
+    is_fortran: bool,
+    dtype: np.dtype[Any],
+    data: Buffer,
 ) -> np.ndarray[Any, Any]:
-    """The elements of an entry as ONNX has them: by rows, and little-endian."""
+    """The elements of an entry of the file at `path` as ONNX has them: by rows, and little-endian."""
     content = data
-    if is_packed:
-        unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
-        content = unpacker.decompress(data, start + prod(dims) * dtype.itemsize + 1)
+    try:
+        if is_packed:
+            unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+            content = unpacker.decompress(data, start + prod(dims) * dtype.itemsize + 1)
+    except zlib.error:
+        raise TensorDataError("an entry cannot be unpacked; the file is damaged", path=path) from None
     if zlib.crc32(content) != crc:
-        raise TensorDataError("the checksum of the entry differs; the file is damaged")
+        raise TensorDataError("the checksum of the entry differs; the file is damaged", path=path)
     array = np.frombuffer(content, dtype, prod(dims), start).reshape(dims, order="F" if is_fortran else "C")
     return np.ascontiguousarray(array, dtype.newbyteorder("<"))
 

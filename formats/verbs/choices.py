@@ -192,8 +192,12 @@ def _texts_in_file(path: str) -> Mapping[str, str]:
         raise OptionError(f"{path}: {error.strerror or error}") from error
     except TypeError:
         raise OptionError(f"{path}: {expected}") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise OptionError(f"{path}: {expected}; this is nested too deeply") from None
+    except json.JSONDecodeError as error:
         raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
+    except ValueError:
+        raise OptionError(f"{path}: {expected}; this is not UTF-8, or has a number of thousands of digits") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,6 +204,23 @@ def test_damaged_npz(cut: int, files: Path) -> None:
         read_weights(path)
 
 
+def test_mutants_of_npz_name_the_file(files: Path, tmp_path: Path) -> None:
+    """Whatever bytes an .npz file has, its weights are read, or one error names the file and is in our words."""
+    random = np.random.default_rng(8)
+    path = tmp_path / "mutant.npz"
+    data = (files / "packed.npz").read_bytes()
+    for _ in range(300):
+        mutant = bytearray(data)
+        for place in random.integers(0, len(data), random.integers(1, 5)):
+            mutant[place] = random.integers(0, 256)
+        path.write_bytes(mutant)
+        try:
+            for tensor in read_weights(path).values():
+                tensor.numpy()
+        except formats.FormatError as error:
+            assert path == error.path
+
+
 def test_strange_npz(tmp_path: Path) -> None:
     """Python objects are never unpickled, and an array must have the size that its header says."""
     np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))

@@ -96,6 +96,15 @@ def test_metadata_has_one_meaning(line: str, folder: Path) -> None:
     typed = Path(written).read_bytes()
     assert {("license", "MIT"), ("commit", "a=b")} <= interface(written)[1].items()
     assert commands.run("formats", *line.split(), "--force", "--metadata-file", "about.json").exit_code == 0
+    for text, words in (
+        ("[" * 200_000, "nested too deeply"),
+        (f"[{'1' * 6000}]", "thousands of digits"),
+        ("x", "not JSON"),
+    ):
+        Path("strange.json").write_text(text)
+        done = commands.run("formats", *line.split(), "--force", "--metadata-file", "strange.json")
+        assert done.exit_code == 2
+        assert words in done.output
     assert Path(written).read_bytes() == typed
 
 
