@@ -171,9 +171,12 @@ def seconds(work: Callable[[Any], object], subject: Any) -> float:
     return min(times)
 
 
+WITHOUT = {("bypass by name", "wide"), ("bypass by name", "dims")}  # they have no node that does nothing
+CASES = [(name, kind) for name in (*EDITS, *VERBS) for kind in MODELS if (name, kind) not in WITHOUT]
+
+
 @pytest.mark.outer
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", [*EDITS, *VERBS])
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_time_grows_with_the_model(name: str, kind: str, tmp_path: Path) -> None:
     """Eight times the nodes take eight times the processor time, and not the square of it."""
     taken = []
@@ -181,9 +184,6 @@ def test_time_grows_with_the_model(name: str, kind: str, tmp_path: Path) -> None
         path = tmp_path / f"m{count}.onnx"
         path.write_bytes(MODELS[kind](count).SerializeToString())
         (tmp_path / "twin.onnx").write_bytes(path.read_bytes())
-        try:
-            taken.append(seconds(EDITS[name], formats.load(path)) if name in EDITS else seconds(VERBS[name], path))
-        except formats.FormatError as error:
-            pytest.skip(str(error)[:200])
+        taken.append(seconds(EDITS[name], formats.load(path)) if name in EDITS else seconds(VERBS[name], path))
     least = 0.02  # what does not depend on the model
     assert taken[1] < MOST * LARGE / SMALL * max(taken[0], least)
