@@ -139,9 +139,8 @@ def execute(
     A `dry_run` knows no digests.
 
     Raises: the first error of reading, transforming or writing, unchanged; FileExistsError if a file is in the
-    way and not to be overwritten; OneNameError if a file that is `renamed` cannot have two names; TensorDataError
-    if a source, or what is replaced, was changed meanwhile;
-    BlockingIOError if another process writes the same model for long.
+    way and not to be overwritten; OneNameError if a file that is `renamed` cannot have two names; TensorDataError if a
+    source, or what is replaced, was changed meanwhile; BlockingIOError if another process writes the model for long.
     """
     options = options or EngineOptions()
     check_plan(plan)
@@ -185,7 +184,8 @@ def execute(
         for source_file in source_files:
             source_file.check_unchanged()
         ending.enter_context(told_as(model))
-        publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
+        still = replaced or plan.replaced
+        publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=still)
     return Result(plan.nbytes, digests)
 
 

@@ -214,7 +214,8 @@ class WritePlan(NamedTuple):
 
     `digests` are computed over sources that are not written themselves, such as the hash of a source file. `settings`
     are JSON values that a program needs to load the files, and `usage` is a sentence about what a runtime needs for it.
-    The files `used`, by path, are parts of the new model that stay as they are.
+    The files `used`, by path, are parts of the new model that stay as they are. If `replaced` is given, the model that
+    is replaced must still be that file: otherwise another process may have removed what the new one uses.
     """
 
     files: tuple[FilePlan, ...]
@@ -225,6 +226,7 @@ class WritePlan(NamedTuple):
     settings: Mapping[str, Any] | None = None
     usage: str = ""
     used: Mapping[Path, File] = MappingProxyType({})
+    replaced: File | None = None
 
     @property
     def nbytes(self) -> int:

@@ -33,7 +33,7 @@ from formats.onnxpb.options import OnnxOptions
 from formats.onnxpb.wire.decoder import decode_and_look
 from formats.onnxpb.wire.encoder import PROTOBUF_LIMIT_BYTES, encode, referring
 from formats.options import option_rows
-from formats.tensordata.file import UnusedFile
+from formats.tensordata.file import File, UnusedFile, is_address, is_stream
 from formats.tensordata.plan import (
     DOCUMENTATION,
     INTERFACE,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.codecs.contract import ReadOptions
-    from formats.tensordata.file import File
     from formats.tensordata.sources.source import Source
 
 MOST_PACKED = 8  # in a typed field, an int64 of 8 bytes can be a varint of one byte
@@ -118,12 +117,15 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
+    old = None  # the graph that has the data now; opened before it is asked, so that a later one is noticed
     if options.same_data:
         in_place = locations_of_source(weights.outside, destination)
     else:
+        if weights.outside and not (is_address(destination) or is_stream(destination)) and destination.is_file():
+            old = File.open(destination)
         in_place = files_in_place(weights.outside, destination)
     if in_place and options.external_data is None:
-        return _graph_alone(model, destination, weights, in_place)
+        return _graph_alone(model, destination, weights, in_place)._replace(replaced=old)
     model = without_link(model)
     placed = PlacedModel(model, destination, weights.inside)
     data_files = laid_out(weights.outside, options)
