@@ -173,6 +173,18 @@ def test_same_data(layout: str, folder: Path) -> None:
     } | {Path("n.onnx").resolve()}
 
 
+@pytest.mark.parametrize(("target", "is_linked"), [("sub/n.onnx", True), ("n.onnx", False)])
+def test_same_data_of_an_archive(target: str, is_linked: bool, folder: Path) -> None:
+    """A graph in the folder of the archive stays linked; one above is a graph with external data, and says no more."""
+    Path("sub").mkdir()
+    shutil.move("tiny.onnxz", "sub/tiny.onnxz")
+    formats.convert("sub/tiny.onnxz", "sub/m.onnx", link=True)
+    run(f"edit sub/m.onnx {target} --metadata a=b --same-data")
+    keys = {entry.key for entry in formats.load(target).metadata_props}
+    assert is_linked == ("onnxz.archive" in keys)
+    np.testing.assert_array_equal(results("tiny.onnx"), results(target))
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -6,6 +6,7 @@ Spec: onnx.proto, `TensorProto.external_data`; ONNX docs, "External Data".
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from functools import partial
 from math import inf
@@ -122,9 +123,12 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         in_place = locations_of_source(weights.outside, destination)
     else:
         if weights.outside and not (is_address(destination) or is_stream(destination)) and destination.is_file():
-            old = File.open(destination)
+            old = File.open(destination, keep_open=False)  # some systems replace no file that is open
         in_place = files_in_place(weights.outside, destination)
+    link = ArchiveLink.of(model)
     if in_place and options.external_data is None:
+        if link is not None and link.archive not in map(posixpath.normpath, in_place):  # it is in another folder now
+            model = without_link(model)
         return _graph_alone(model, destination, weights, in_place)._replace(replaced=old)
     model = without_link(model)
     placed = PlacedModel(model, destination, weights.inside)
@@ -318,7 +322,6 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
     checksums = [f"{nonce}{index:0{INDEX_DIGITS}x}" if nonce else "" for index in range(len(names))]
     graphs = []
     for placed in models:
-        model, destination, inside, outside = placed
 
         def stored(tensor: Tensor, placed: PlacedModel = placed) -> Tensor | bytes:
             if place := data_files.places.get(id(tensor)):
@@ -329,7 +332,8 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
             source = placed.inside.get(id(tensor))
             return tensor if source is None else with_raw_data(tensor, source)
 
-        segments = encode(model, stored if inside or outside or names else None)
+        is_as_read = not (placed.inside or placed.outside or names)
+        segments = encode(placed.model, None if is_as_read else stored)
         writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are computed over bytes
         if nbytes > PROTOBUF_LIMIT_BYTES:
             detail = (
@@ -337,7 +341,7 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
                 "weights into another file"
             )
             losses.append(Loss("protobuf_limit", "", detail, INTERFACE))
-        file = FilePlan(destination, nbytes, tuple(writes))
+        file = FilePlan(placed.destination, nbytes, tuple(writes))
         graphs.append(_with_checksums(file, nonce) if nonce else file)
     plans = [
         data_file.plan(first.parent / name, checksum)
