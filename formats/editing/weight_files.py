@@ -102,7 +102,7 @@ def _of_index(file: File, path: Path, files: list[File]) -> dict[str, Tensor]:
         try:
             shard = data_files.open(name)
         except ExternalDataError as error:
-            error.path = path.with_name(name)
+            error.path = error.path or path.with_name(name)
             raise
         files.append(shard)
         shards[name] = _of_safetensors(shard.span(), path.with_name(name))

@@ -205,7 +205,7 @@ def test_damaged_npz(cut: int, files: Path) -> None:
 
 
 def test_mutants_of_npz_name_the_file(files: Path, tmp_path: Path) -> None:
-    """Whatever bytes an .npz file has, its weights are read, or one error names the file and is in our words."""
+    """Whatever bytes an .npz file has, its weights are read, or one error names the file."""
     random = np.random.default_rng(8)
     path = tmp_path / "mutant.npz"
     data = (files / "packed.npz").read_bytes()
@@ -342,4 +342,9 @@ def test_an_index_names_a_file_that_is_missing(tiny_model: Path) -> None:
     """A missing file is named."""
     path = index(tiny_model.parent, {"w": "gone.safetensors"})
     with pytest.raises(formats.ExternalDataError, match=r"gone\.safetensors: the data file of model.* does not exist"):
+        formats.edit(tiny_model, tiny_model.with_name("new.onnx"), weights=path)
+    path = index(tiny_model.parent, {"w": f"{'long' * 200}.safetensors"})
+    with pytest.raises(
+        formats.ExternalDataError, match=r"model\.safetensors\.index\.json: location 'long.* is too long"
+    ):
         formats.edit(tiny_model, tiny_model.with_name("new.onnx"), weights=path)

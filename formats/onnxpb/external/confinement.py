@@ -187,6 +187,11 @@ class DataFiles:
             file = self._walk(location) if self._capabilities.open_folders else self._look_up(location)
         except FileNotFoundError:
             raise MissingDataError(self.model_path) from None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            words = f"location {location!r:.80} is too long for the name of a file"
+            raise ExternalDataError(words, path=self.model_path) from None
         with file.descriptor() as descriptor:
             status = os.fstat(descriptor)
         if status.st_nlink > 1 and not self.hard_links:

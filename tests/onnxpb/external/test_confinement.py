@@ -131,6 +131,14 @@ def test_addresses_in_memory(inside: Path, location: str) -> None:
     refuses_to_write(inside, location)
 
 
+def test_names_that_no_file_can_have(inside: Path) -> None:
+    """A location that is too long for the filesystem is a fault of the model, which names a part of it."""
+    path = model_with_references(inside / "m.onnx", {"location": "a" * 5000})
+    with pytest.raises(ExternalDataError, match=r"^\S*m.onnx, graph.initializer\[0\]: location 'a{79} is too long"):
+        formats.load(path)
+    assert ["V101"] == [finding.code for finding in formats.verify(path).errors]
+
+
 def test_model_from_memory(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """microsoft/onnxruntime#27430: a model from bytes does not open a file of the current directory."""
     monkeypatch.chdir(inside)
