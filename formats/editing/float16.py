@@ -8,7 +8,6 @@ converted while they are copied. Values that an operator needs in float32 are ca
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.float16_nodes import (
@@ -20,24 +19,25 @@ from formats.editing.float16_nodes import (
     float_kind,
     in_float16,
     in_float32,
+    inner_graphs,
     is_constant_node,
     reduces,
     with_element,
 )
-from formats.editing.float16_sizes import exact_numbers, large_sums
+from formats.editing.float16_sizes import ExactNumbers, large_sums
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, subgraphs_of, used_in
+from formats.editing.scopes import all_messages, defined_in, main_graph, names_of, names_used, subgraphs_of, used_in
 from formats.editing.surgery import make_node
 from formats.errors import EditError, UnsupportedError
 from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
-from formats.ir.model import Graph, ValueInfo, attribute_named, entries
+from formats.ir.model import Graph, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import operator_type_text, value_types
-from formats.words import counted, listed, nearest
+from formats.words import counted, listed, names_like, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,8 +57,7 @@ def to_float16(model: Model, *, keep_io_types: bool = False, keep: Sequence[str]
     Operators and nodes stay in float32 whose names are in `keep`, or match a pattern there.
 
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
-    MissingPackageError if onnx is not installed, and a
-    function of the model needs another operator set.
+    MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
     """
     if entries(model, "training_info"):
         raise UnsupportedError("the model has graphs for its training, which cannot become float16; remove them")
@@ -72,18 +71,18 @@ def to_float16(model: Model, *, keep_io_types: bool = False, keep: Sequence[str]
     return new, work.result(calls)
 
 
-def _named(model: Model, names: Sequence[str]) -> Iterator[int]:
-    """The nodes, by identity, whose operators or names are among these, or match a pattern.
+def _named(model: Model, texts: Sequence[str]) -> Iterator[int]:
+    """The nodes, by identity, whose names or operators are among these, or match a pattern.
 
     Raises: EditError for a name that no node has.
     """
     nodes = [node for message in all_messages(model) for node in message.node]
-    for wanted in names:
-        named = [node for node in nodes if any(fnmatchcase(name or "", wanted) for name in (node.op_type, node.name))]
-        if not named:
-            known = {name for node in nodes for name in (node.op_type, node.name) if name}
-            raise EditError(f"no operator or node is called {wanted!r}{nearest(wanted, sorted(known))}")
-        yield from map(id, named)
+    known = {name for node in nodes for name in (node.op_type, node.name) if name}
+    for text in names_of("keep", texts, known):
+        names = names_like(text, known)
+        if not names:
+            raise EditError(f"no operator or node is called {text!r}{nearest(text, sorted(known))}")
+        yield from (id(node) for node in nodes if not names.isdisjoint((node.op_type, node.name)))
 
 
 class _GraphValues(NamedTuple):
@@ -107,6 +106,7 @@ class _Float16Conversion:
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
         self.exact: set[int] = set()  # the nodes that compute sizes and the like, by identity
+        self.exact_in_main: set[str] = set()  # the values that those of the main graph use
         self.in_float32: set[int] = set()  # those, and the nodes that scale sums of quantised products
         self.stay: Counter[str] = Counter()  # the nodes that stay in float32, by operator
         self.halved = Halved()
@@ -118,7 +118,11 @@ class _Float16Conversion:
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        self._find_values_of(main_graph(self.model), "graph", ChainMap(), {}, value_types(self.model))
+        all_types = value_types(self.model)
+        exact = ExactNumbers(all_types)
+        self.exact_in_main = exact.find(main_graph(self.model))
+        self.exact = exact.nodes
+        self._find_values_of(main_graph(self.model), "graph", ChainMap(), all_types)
         if self.unknown:
             raise UnsupportedError(
                 "float16 needs the types of all values, and these are not known: "
@@ -130,7 +134,6 @@ class _Float16Conversion:
         graph: Graph,
         where: str,
         outer: ChainMap[str, FloatValue],
-        origins: Mapping[str, int],
         all_types: Mapping[str, Mapping[str, str]],
     ) -> None:
         types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
@@ -140,16 +143,11 @@ class _Float16Conversion:
         is_main = where == "graph"
         interface = FLOAT if is_main and self.keep else FLOAT16
 
-        def is_float(name: str) -> bool:
-            known = outer.get(name)
-            return float_kind(types.get(name, "")) == "tensor" or (known is not None and known.kind == "tensor")
-
-        exact, origins = exact_numbers(graph, is_float, origins, is_main=is_main)
-        self.exact |= exact.nodes
-        inexact = {name for node in graph.node if id(node) not in exact.nodes for name in names_used(node)}
+        others = (node for node in graph.node if is_main and id(node) not in self.exact)
+        inexact = {name for node in others for name in names_used(node)}
         for stated in graph.input:
             name = stated.name or ""
-            is_exact = is_main and name in exact.used and name not in inexact
+            is_exact = is_main and name in self.exact_in_main and name not in inexact
             own[name] = FloatValue(name, float_kind(types.get(name, "")), FLOAT if is_exact else interface)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
@@ -160,7 +158,7 @@ class _Float16Conversion:
                 )
                 own[tensor.name or ""].is_beyond = self._is_beyond(tensor)
         sums = large_sums(graph, {tensor.name or "": tensor for tensor in graph.initializer})
-        self.in_float32.update(map(id, dequantizing(graph.node)), exact.nodes, sums)
+        self.in_float32.update(map(id, dequantizing(graph.node)), self.exact, sums)
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in sorted(graph.node, key=lambda node: not is_constant_node(node)):
             form = self._form_of(node, values)
@@ -169,12 +167,10 @@ class _Float16Conversion:
             place = walk.inner_place(where, "node", index)
             form = self._form_of(node, values)
             self._note_wanted_types(node, place, form, values)
-            for name, inner in subgraphs_of(node):
+            for inner, at in inner_graphs(node, place):
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
-                attribute = attribute_named(node, name)
-                at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self._find_values_of(inner, at, values, origins, all_types)
+                self._find_values_of(inner, at, values, all_types)
         for output in graph.output:
             value = values.get(output.name or "")
             if value is not None and value.kind != "other":

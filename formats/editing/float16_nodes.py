@@ -13,9 +13,9 @@ import typing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from formats.editing.scopes import fresh
+from formats.editing.scopes import fresh, subgraphs_of
 from formats.editing.surgery import make_attribute
-from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key
+from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
 from formats.ir.model import attribute_named, entries
@@ -29,7 +29,7 @@ from formats.words import counted, in_units
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute, Node, OperatorSetId, Tensor, Type
+    from formats.ir.model import Attribute, Graph, Node, OperatorSetId, Tensor, Type
     from formats.tensordata.plan import Seen
     from formats.tensordata.sources.transform import Beyond
 
@@ -260,6 +260,13 @@ def _parameters(allowed: list[frozenset[str]], stays: bool) -> FloatParameters:
         tuple(bool(types & _FLOAT16) and not stays for types in allowed),
         tuple(bool(types & _FLOAT32) for types in allowed),
     )
+
+
+def inner_graphs(node: Node, place: str) -> Iterator[tuple[Graph, str]]:
+    """The graphs in the attributes of the node at a place, each with its own place."""
+    for name, inner in subgraphs_of(node):
+        attribute = attribute_named(node, name)
+        yield inner, walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
 
 
 def is_constant_node(node: Node) -> bool:

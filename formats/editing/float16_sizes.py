@@ -7,12 +7,14 @@ integer, a comparison or an angle is made of them.
 
 from __future__ import annotations
 
+from collections import ChainMap
+from enum import IntEnum
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from formats.editing.float16_nodes import is_constant_node
+from formats.editing.float16_nodes import float_kind, inner_graphs, is_constant_node
 from formats.editing.scopes import shape_of
-from formats.ir import STANDARD_DOMAINS
+from formats.ir import STANDARD_DOMAINS, walk
 from formats.ir.dtypes import BOOL
 from formats.ir.model import attribute_named, entries
 
@@ -44,67 +46,84 @@ _OF_SUM: Final = (
     "Identity",
 )
 MOST_ADDED = 2047  # numbers of 32 each, whose sum is 65504, the largest number of float16
-# Where numbers come from, the stronger first.
-INTEGERS, INPUT, CONSTANT = 3, 2, 1
 
 
-class ExactNumbers(NamedTuple):
-    """The nodes, by identity, that compute with exact numbers for sizes and the like, and the values that they use."""
+class Origin(IntEnum):
+    """Where a number comes from that may be exact; of several, the largest counts."""
 
-    nodes: frozenset[int]
-    used: frozenset[str]
-
-
-def exact_numbers(
-    graph: Graph, is_float: Callable[[str], bool], outer: Mapping[str, int], *, is_main: bool
-) -> tuple[ExactNumbers, dict[str, int]]:
-    """What of a graph must stay in float32, and where each float comes from whose number may be exact.
-
-    `outer` says so of the values around a subgraph.
-    """
-    origins = dict(outer)
-    origins.update((value.name or "", INPUT if is_main else 0) for value in graph.input)
-    origins.update((tensor.name or "", CONSTANT) for tensor in graph.initializer)
-    for node in graph.node:
-        origin = _origin(node, is_float, origins)
-        origins.update((name, origin if is_float(name) else 0) for name in node.output)
-    nodes: set[int] = set()
-    used: set[str] = set()
-    for node in reversed(graph.node):
-        floats = [name for name in node.input if is_float(name)]
-        is_needed = not used.isdisjoint(node.output) and _origin(node, is_float, origins) > 0
-        froms = [origins.get(name, 0) for name in floats]
-        is_needed |= all(froms) and _is_end(node, is_float, max(froms, default=0))
-        if is_needed and not is_constant_node(node):
-            nodes.add(id(node))
-            used.update(floats)
-    return ExactNumbers(frozenset(nodes), frozenset(used)), origins
+    OTHER = 0  # it is the result of much computation
+    CONSTANT = 1
+    INPUT = 2  # of the model
+    INTEGERS = 3
 
 
-def _origin(node: Node, is_float: Callable[[str], bool], origins: Mapping[str, int]) -> int:
-    """Where the numbers that a node makes come from; 0 if they are of another kind."""
+class ExactNumbers:
+    """The nodes, by identity, that compute with exact numbers for sizes and the like, and what those of a graph use."""
+
+    def __init__(self, types_by_graph: Mapping[str, Mapping[str, str]]) -> None:
+        self.nodes: set[int] = set()
+        self._types_by_graph = types_by_graph
+
+    def find(
+        self,
+        graph: Graph,
+        where: str = "graph",
+        outer_types: ChainMap[str, str] | None = None,
+        outer: ChainMap[str, Origin] | None = None,
+    ) -> set[str]:
+        """Find the nodes in a graph and its subgraphs; return the floats that they use.
+
+        `outer_types` and `outer` are the types and the origins of values around a subgraph.
+        """
+        types = (outer_types or ChainMap()).new_child({**self._types_by_graph.get(where, {})})
+        of_input = Origin.INPUT if outer is None else Origin.OTHER
+        origins = (outer or ChainMap()).new_child({value.name or "": of_input for value in graph.input})
+        origins.update((tensor.name or "", Origin.CONSTANT) for tensor in graph.initializer)
+
+        def is_float(name: str) -> bool:
+            return float_kind(types.get(name, "")) == "tensor"
+
+        for node in graph.node:
+            origin = _origin(node, is_float, origins)
+            origins.update((name, origin if is_float(name) else Origin.OTHER) for name in node.output)
+        used: set[str] = set()
+        for index, node in reversed([*enumerate(graph.node)]):
+            for inner, at in inner_graphs(node, walk.inner_place(where, "node", index)):
+                used |= self.find(inner, at, types, origins)
+            floats = [name for name in node.input if is_float(name)]
+            froms = [origins.get(name, Origin.OTHER) for name in floats]
+            is_needed = not used.isdisjoint(node.output) and _origin(node, is_float, origins) > Origin.OTHER
+            is_needed |= all(froms) and _is_end(node, is_float, max(froms, default=Origin.OTHER))
+            if is_needed and not is_constant_node(node):
+                self.nodes.add(id(node))
+                used.update(floats)
+        return used
+
+
+def _origin(node: Node, is_float: Callable[[str], bool], origins: Mapping[str, Origin]) -> Origin:
+    """Where the numbers that a node makes come from."""
     if node.domain not in STANDARD_DOMAINS:
-        return 0
+        return Origin.OTHER
     if is_constant_node(node) or node.op_type == "ConstantOfShape":
-        return CONSTANT
+        return Origin.CONSTANT
     if node.op_type == "Range":
-        return INTEGERS
+        return Origin.INTEGERS
     if node.op_type not in _PASSING:
-        return 0
-    floats = [origins.get(name, 0) for name in node.input if is_float(name)]
+        return Origin.OTHER
+    floats = [origins.get(name, Origin.OTHER) for name in node.input if is_float(name)]
     if not floats:  # a Cast of integers
-        return INTEGERS if node.op_type == "Cast" else 0
-    return max(floats) if all(floats) else 0
+        return Origin.INTEGERS if node.op_type == "Cast" else Origin.OTHER
+    return max(floats) if all(floats) else Origin.OTHER
 
 
-def _is_end(node: Node, is_float: Callable[[str], bool], origin: int) -> bool:
+def _is_end(node: Node, is_float: Callable[[str], bool], origin: Origin) -> bool:
     """Whether a node makes an integer of a number, or something that its last digits decide."""
-    if node.domain not in STANDARD_DOMAINS or origin < INPUT:
+    if node.domain not in STANDARD_DOMAINS or origin < Origin.INPUT:
         return False
     if node.op_type == "Cast" and not any(map(is_float, node.output)):
         to = attribute_named(node, "to")
-        return origin == INTEGERS or to is None or to.i != BOOL
-    return node.op_type in _COMPARING and origin == INTEGERS
+        return origin == Origin.INTEGERS or to is None or to.i != BOOL
+    return node.op_type in _COMPARING and origin == Origin.INTEGERS
 
 
 def large_sums(graph: Graph, constants: Mapping[str, Tensor]) -> frozenset[int]:

@@ -83,7 +83,7 @@ VALUES = OptionKind(
     "names of values, separated by commas", _listed, "NAMES", lambda text: (text, None), repeatedly=True
 )
 SOME_VALUES = VALUES._replace(words="names or patterns of values, separated by commas", metavar="NAME|PATTERN|all")
-NODES = VALUES._replace(words="names of nodes, separated by commas", metavar="NODE")
+NODES = VALUES._replace(words="names or patterns of nodes or operators, separated by commas", metavar="NODE")
 NAMES = pairs("OLD=NEW", "names and new names", "input=images")._replace(from_text=_typed_pair)
 SIZES = OptionKind(
     "NAME=SIZE, such as batch=1 for a dim, images:0=1 for an axis of an input, or batch=n to name it",

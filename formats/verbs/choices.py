@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from formats.codecs import lookup
 from formats.codecs.contract import READING, ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
+from formats.editing.options import NODES
 from formats.errors import OptionError
 from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, domain_key, dtypes
 from formats.options import (
@@ -22,7 +23,6 @@ from formats.options import (
     choice,
     count,
     decimal,
-    filled_text,
     make_options,
     make_own_options,
     name_and_value,
@@ -89,20 +89,6 @@ OPERATOR_SETS = OptionKind(
 )
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if not names:
-        raise ValueError(value)
-    return tuple(map(filled_text, names))
-
-
-NODES = OptionKind(
-    "names of operators or of nodes, such as Softmax or '/head/*'",
-    _names,
-    "NAME",
-    lambda typed: (typed, None),
-    repeatedly=True,
-)
 KINDS = OptionKind(
     "kinds of losses, such as metadata or range",
     _kinds,
@@ -301,7 +287,7 @@ class RuntimeOptions:
     keep: Sequence[str] | None = option(
         None,
         NODES,
-        "With --dtype, leave operators or nodes with this name in float32, such as Softmax or '/head/*'; repeat it.",
+        "With --dtype, leave operators or nodes with this name in float32, such as Softmax or '/head/*'.",
         panel=VERSIONS,
         implies=("dtype", "float16"),
         keyword_help="With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*').",

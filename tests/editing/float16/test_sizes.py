@@ -85,9 +85,10 @@ CASES: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...]]] = {
                     [node("Identity", ["one"], ["e"])], "else", [], [helper.make_tensor_value_info("e", INT64, [])]
                 ),
             ),
-            node("Cast", ["i"], ["y"], to=FLOAT),
+            node("Range", ["zero", "i", "one"], ["n"]),
+            node("Cast", ["n"], ["y"], to=FLOAT),
         ],
-        (1, 2050),
+        (1, 2051),
     ),
     "mean of many": (
         [node("ReduceSum", ["x"], ["t"], keepdims=1), node("Div", ["t", "count"], ["y"])],
