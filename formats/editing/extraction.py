@@ -213,11 +213,8 @@ def _has_elements(value: ValueInfo | None) -> bool:
 
 def _is_complete(value: ValueInfo | None) -> bool:
     """Whether the type is known, and for a tensor the rank."""
-    if not _has_elements(value):
-        return False
-    assert value is not None
-    assert value.type is not None
-    return value.type.tensor_type is None or value.type.tensor_type.shape is not None
+    tensor = value.type.tensor_type if value is not None and value.type is not None else None
+    return _has_elements(value) and (tensor is None or tensor.shape is not None)
 
 
 def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequence[str]) -> None:

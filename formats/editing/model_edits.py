@@ -173,9 +173,7 @@ def merge(model: Model, second: Model, connect: Any, prefix: str | None) -> Mode
 
 def _sorted_copy(model: Model) -> Model:
     """A copy whose nodes are in order, unless they need each other in a circle."""
-    new = copied(model)
-    sort_in(new, must=False)
-    return new
+    return in_order(copied(model), own=True)[0]
 
 
 def insert(model: Model, node: Node | str, after: str, attributes: dict[str, Any]) -> Model:
