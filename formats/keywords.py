@@ -91,6 +91,11 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
     keep: Sequence[str] | None
     """keep: With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*')."""
+    weights_dtype: str | None
+    """weights_dtype='int4' or 'int8' or 'uint4' or 'uint8': Write the weights of MatMul, Gemm and Gather as
+    integers in blocks; the unsigned ones have zero points."""
+    block: int | None
+    """block: With `weights_dtype`, the elements of a block; 32 by default."""
     channel_block: int | None
     """channel_block=8 or 16: Channels in a block of a model in onnxruntime's own layout, if the file does
     not show it."""

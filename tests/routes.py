@@ -105,6 +105,8 @@ EFFECTS = {
     "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
     "RuntimeOptions.keep": Effect("convert wide.onnx new.onnx --dtype float16 --keep-io-types", "--keep *"),
     "RuntimeOptions.keep_io_types": Effect("convert wide.onnx new.onnx --dtype float16", "--keep-io-types"),
+    "RuntimeOptions.weights_dtype": Effect("convert wide.onnx new.onnx", "--weights-dtype int4"),
+    "RuntimeOptions.block": Effect("convert wide.onnx new.onnx --weights-dtype int4", "--block 16"),
     "RuntimeOptions.channel_block": Effect("convert blocked.ort new.rten --force", "--channel-block 16"),
     "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),
     "EngineOptions.threads": Effect(f"{TO_DATA}", "--threads 3"),

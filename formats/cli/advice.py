@@ -33,7 +33,7 @@ MEANT_VERBS = {
     "delete": "rm",
     "export": "convert",
     "optimize": SAME_RESULTS,
-    "quantize": SAME_RESULTS,
+    "quantize": "type formats convert SRC DST --weights-dtype int4",
     "run": "formats does not run models; onnxruntime does",
     "version": "type formats --version",
 }
@@ -44,6 +44,8 @@ MEANT_OPTIONS = {
     "--format": "--to is the format to write, and --from the format to read",
     "--target": RUNTIMES,
     "--fp16": "type --dtype float16",
+    "--int4": "type --weights-dtype int4",
+    "--int8": "type --weights-dtype int8",
     "--verbose": "--json prints everything that is known",
     "--strip-doc": "formats keeps what a model says of itself; in Python, set another `doc_string` and save the model",
     "--key": KEY,

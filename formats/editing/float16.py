@@ -27,9 +27,9 @@ from formats.editing.float16_nodes import (
 from formats.editing.float16_sizes import ExactNumbers, large_sums
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_messages, defined_in, main_graph, names_of, names_used, subgraphs_of, used_in
+from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, nodes_named, subgraphs_of, used_in
 from formats.editing.surgery import make_node
-from formats.errors import EditError, UnsupportedError
+from formats.errors import UnsupportedError
 from formats.ir import ONNX, domain_key, walk
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16, type_name
@@ -37,7 +37,7 @@ from formats.ir.functions import expand_call, expanded_size, functions_of, key_o
 from formats.ir.model import Graph, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.onnxpb.value_types import operator_type_text, value_types
-from formats.words import counted, listed, names_like, nearest
+from formats.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,25 +64,11 @@ def to_float16(model: Model, *, keep_io_types: bool = False, keep: Sequence[str]
     new = copied(model)
     calls = expand_calls(new)
     work = _Float16Conversion(new, keep_io_types)
-    work.in_float32.update(_named(new, keep))
+    work.in_float32.update(nodes_named(new, "keep", keep))
     work.find_values()
     work.settle()
     work.rewrite_all()
     return new, work.result(calls)
-
-
-def _named(model: Model, texts: Sequence[str]) -> Iterator[int]:
-    """The nodes, by identity, whose names or operators are among these, or match a pattern.
-
-    Raises: EditError for a name that no node has.
-    """
-    nodes = [node for message in all_messages(model) for node in message.node]
-    known = {name for node in nodes for name in (node.op_type, node.name) if name}
-    for text in names_of("keep", texts, known):
-        names = names_like(text, known)
-        if not names:
-            raise EditError(f"no operator or node is called {text!r}{nearest(text, sorted(known))}")
-        yield from (id(node) for node in nodes if not names.isdisjoint((node.op_type, node.name)))
 
 
 class _GraphValues(NamedTuple):

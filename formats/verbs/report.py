@@ -37,10 +37,12 @@ VERDICTS = {
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
+ROUNDING = {"weights_dtype": ", up to rounding of weights", "dtype": ", up to rounding to float16"}
 WORDS = {
     "opset": "converted",
     "ir_version": "converted",
     "dtype": "converted",
+    "weights_dtype": "converted",
     "tensor": "extracted",
     "extract": "extracted",
     "merge": "merged",
@@ -162,7 +164,9 @@ class ConversionReport:
         is_translated = bool(self.is_translated or self.changes or "opset" in kinds)
         if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
-        rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_translated else ""
+        rounding = next((words for kind, words in ROUNDING.items() if kind in kinds), "")
+        if is_translated and not rounding:
+            rounding = ", up to rounding"
         same = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
         return verdict(self.losses, same, "" if same.startswith(DIFFERS) else rounding)
 

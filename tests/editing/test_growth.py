@@ -143,6 +143,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
     "opset down": lambda model: formats.dumps(model, "onnx", opset=13),
     "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "int4": lambda model: formats.dumps(model, "onnx", weights_dtype="int4", runtime="onnxruntime"),
     "sort": lambda model: model.sort(),
     "values": lambda model: model.values(),
     "to onnxz": lambda model: formats.dumps(model, "onnxz"),

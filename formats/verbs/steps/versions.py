@@ -65,7 +65,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             ir_version = row.ir_version
         if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
             opsets.setdefault(MACHINE_LEARNING, row.ml_opset)
-    if opsets or options.dtype is not None:
+    if opsets or options.dtype is not None or options.weights_dtype is not None:
         model, more = in_order(model)
         result += more
     for domain, version in opsets.items():
@@ -75,6 +75,9 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         from formats.editing.float16 import to_float16  # few conversions need it
 
         model, more = to_float16(model, keep_io_types=options.keep_io_types, keep=options.keep or ())
+        result += more
+    if options.weights_dtype is not None and (named is None or release is not None):
+        model, more = with_integer_weights(model, options)
         result += more
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)
@@ -88,6 +91,26 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             result += more
         result += EditResult(losses=tuple(_refused(model, release)))
     return model, result
+
+
+def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
+    """The model with weights of the chosen type, in the operators that the chosen runtime has for them.
+
+    Raises: UnsupportedError if the runtime has none.
+    """
+    from formats.editing import weight_quantization as quantization  # few conversions need it
+
+    type_name, named = options.weights_dtype or "", options.named
+    bits, _ = quantization.WEIGHT_TYPES[type_name]
+    if named is None:
+        forms = quantization.OF_ONNX
+    elif named.name == ONNXRUNTIME:
+        forms = quantization.forms_for_release(named.release or NEWEST, bits)
+    elif type_name != "int4":
+        raise UnsupportedError(f"{named.name} computes with weights in int4, but not in {type_name}")
+    else:
+        forms = quantization.OF_RTEN
+    return quantization.quantize_weights(model, type_name, forms, block=options.block or 32, keep=options.keep or ())
 
 
 def _without_allowzero(model: Model, release: str) -> tuple[Model, EditResult]:
