@@ -20,7 +20,8 @@ from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS
-from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, attribute_named, type_of_tensor
+from formats.ir.attributes import attribute_named, get_int
+from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, type_of_tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
 
@@ -280,7 +281,7 @@ def _reshaped(node: Node, shape: list[int], resizing: _Resizing) -> list[int] | 
         axis = _joined_axis(shape, _ahead(sizes, changed), old)
     if axis is None or shape[axis] < old:
         return None
-    allow_zero = (attribute := attribute_named(node, "allowzero")) is not None and attribute.i
+    allow_zero = get_int(node, "allowzero")
     new_shape = [*shape]
     if isinstance(new, int):
         new_shape[axis] = shape[axis] // old * new
@@ -320,13 +321,13 @@ def _short(node: Node, resizing: _Resizing) -> dict[int, tuple[int, str]]:
     Each with the axis, and the name of an input that has the new size.
     """
     before, places = resizing.before, resizing.places
-    along = attribute_named(node, "axis")
+    along = get_int(node, "axis", None)
     sizing = (name for name in node.input if name in places and before[name][places[name].axis] == resizing.old)
     other = next(sizing, "")
-    if not other or along is None or along.i is None:
+    if not other or along is None:
         return {}
     axis, rank = places[other].axis, len(before[other])
-    if axis == along.i % rank:
+    if axis == along % rank:
         return {}
     constants = ((index, before.get(name)) for index, name in enumerate(node.input) if name not in resizing.follows)
     return {index: (axis, other) for index, sizes in constants if sizes and len(sizes) == rank and sizes[axis] == 1}

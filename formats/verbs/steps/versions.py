@@ -23,8 +23,8 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.surgery import in_order
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
-from formats.ir.model import attribute_named
 from formats.onnxpb.value_types import type_uses
 from formats.onnxruntime.layouts import UnknownBlockError, Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, SPECIAL, USE, Loss
