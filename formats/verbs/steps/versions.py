@@ -11,7 +11,7 @@ from formats.codecs.onnxruntime_releases import (
     SMALL_CONSTANTS,
     WITH_ALLOWZERO,
     first_reading,
-    is_before,
+    lacks,
     limits_of,
     newest_with_kernels,
     operators_of,
@@ -83,7 +83,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = _in_version_of_set(model, opsets[""])
         result += more
     if release is not None:
-        if is_before(release, WITH_ALLOWZERO):
+        if lacks(release, WITH_ALLOWZERO):
             model, more = _without_allowzero(model, release)
             result += more
         result += EditResult(losses=tuple(_refused(model, release)))
