@@ -107,6 +107,10 @@ class FieldToWrite(NamedTuple):
     tag: bytes
     short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
 
+    def prefix(self, nbytes: int) -> bytes:
+        """What stands in front of a payload of this size."""
+        return self.short[nbytes] if nbytes < 0x80 else self.tag + encode_varint(nbytes)
+
 
 @lru_cache(maxsize=4096)
 def _short(tag: bytes) -> list[bytes]:
