@@ -161,9 +161,7 @@ def _add_value(segments: _Segments, field: FieldToWrite, value: Any, table: Mess
         payload = value.encode() if value.isascii() else table.encode_text(value)
         segments.all += (field.prefix(len(payload)), payload)
     elif type(row) is IntegerRow:
-        segments.all.append(
-            field.short[value] if 0 <= value < 0x80 else field.tag + _encode_integer(value, row.number_type)
-        )
+        segments.all += (field.tag, _encode_integer(value, row.number_type))
     elif type(row) is FixedWidthRow:
         segments.all += (field.tag, row.number_type.pack(value))
     elif isinstance(value, Source) and not (isinstance(value, Literal) and value.nbytes <= JOINED_BYTES):

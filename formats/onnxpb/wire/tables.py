@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
@@ -105,16 +105,10 @@ class FieldToWrite(NamedTuple):
 
     row: FieldRow
     tag: bytes
-    short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
 
     def prefix(self, nbytes: int) -> bytes:
         """What stands in front of a payload of this size."""
-        return self.short[nbytes] if nbytes < 0x80 else self.tag + encode_varint(nbytes)
-
-
-@lru_cache(maxsize=4096)
-def _short(tag: bytes) -> list[bytes]:
-    return [tag + encode_varint(value) for value in range(0x80)]
+        return self.tag + encode_varint(nbytes)
 
 
 class Family(NamedTuple):
@@ -150,7 +144,7 @@ class MessageTable:
         to_write = self._layouts.get(names)
         if to_write is None:
             fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
-            to_write = [FieldToWrite(row, tag, _short(tag)) for tag, row in map(self.by_name.__getitem__, fields)]
+            to_write = [FieldToWrite(row, tag) for tag, row in map(self.by_name.__getitem__, fields)]
             if len(self._layouts) < MAX_LAYOUTS:
                 self._layouts[names] = to_write
         return to_write
