@@ -116,12 +116,10 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     values = vars(message)
     undecoded = values.get("undecoded", {})
     segments = _Segments()
-    for field in table.layout((*values, *undecoded)):
-        name = field.row.name
-        if name not in values:
+    for name, field in table.by_name.items():
+        if name in undecoded and name not in values:
             segments.add_encoded(undecoded[name].segments)
-            continue
-        value = values[name]
+        value = values.get(name)
         if value is None:
             continue
         item, is_list = value, isinstance(value, list)
@@ -346,13 +344,13 @@ def _head(dims: tuple[int, ...], data_type: int | None) -> bytes:
 @lru_cache(maxsize=256)  # most names and values are short
 def _before_name(nbytes: int) -> bytes:
     """The tag and the size of a tensor's name that has this many bytes."""
-    return tables()["TensorProto"].by_name["name"][0] + encode_varint(nbytes)
+    return tables()["TensorProto"].by_name["name"].tag + encode_varint(nbytes)
 
 
 @lru_cache(maxsize=256)
 def _before_value(key: str, nbytes: int) -> bytes:
     """The bytes of an entry of external data before its value of this size in bytes."""
-    outer, inner = tables()["TensorProto"].by_name["external_data"][0], tables()["StringStringEntryProto"].by_name
+    outer, inner = tables()["TensorProto"].by_name["external_data"].tag, tables()["StringStringEntryProto"].by_name
     text = key.encode("utf-8", "surrogateescape")
-    entry = b"".join((inner["key"][0], encode_varint(len(text)), text, inner["value"][0], encode_varint(nbytes)))
+    entry = b"".join((inner["key"].tag, encode_varint(len(text)), text, inner["value"].tag, encode_varint(nbytes)))
     return outer + encode_varint(len(entry) + nbytes) + entry
