@@ -136,7 +136,7 @@ class Limit(NamedTuple):
 
     def stops(self, release: str) -> bool:
         """Whether it keeps a release from the model."""
-        return not is_before(release, self.since) and is_before(release, self.first)
+        return not lacks(release, self.since) and lacks(release, self.first)
 
 
 def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
@@ -265,13 +265,13 @@ def newest_with_kernels(operators: Collection[str], version: int, release: str) 
     `None`: there is none from 7 on, the oldest one that onnxruntime promises.
     """
     for older in range(version, 6, -1):
-        if not any(is_before(release, first_with_kernel(name, older)) for name in operators):
+        if not any(lacks(release, first_with_kernel(name, older)) for name in operators):
             return older
     return None
 
 
-def is_before(release: str, first: str | None) -> bool:
-    """Whether a release is older than the first one that takes something, or none takes it."""
+def lacks(release: str, first: str | None) -> bool:
+    """Whether a release lacks what came with `first`; all lack what has come with none so far."""
     return first is None or ORDER.index(release) < ORDER.index(first)
 
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from formats.editing.scopes import fresh, subgraphs_of
 from formats.editing.surgery import make_attribute
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
 from formats.ir.dtypes import FLOAT, FLOAT16
-from formats.ir.model import attribute_named, entries
+from formats.ir.model import entries
 from formats.ir.storage import constant_of, from_numpy, with_elements
 from formats.onnxpb.operator_sets import signature_of
 from formats.onnxpb.value_types import operator_type_text

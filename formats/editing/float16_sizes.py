@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from formats.editing.float16_nodes import float_kind, inner_graphs, is_constant_node
 from formats.editing.scopes import shape_of
 from formats.ir import STANDARD_DOMAINS, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.dtypes import BOOL
-from formats.ir.model import attribute_named, entries
+from formats.ir.model import entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from formats.editing.surgery import make_attribute, make_node
 from formats.errors import UnsupportedError
 from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
 from formats.ir.model import (
     Attribute,
@@ -24,7 +25,6 @@ from formats.ir.model import (
     TensorType,
     Type,
     ValueInfo,
-    attribute_named,
     entries,
 )
 from formats.ir.storage import constant_of, from_numpy

@@ -526,11 +526,6 @@ def values_held(attribute: Attribute) -> list[str]:
     return sorted(names, key=VALUE_FIELDS.index)
 
 
-def attribute_named(node: Node, name: str) -> Attribute | None:
-    """The attribute of a node with this name, if it has one."""
-    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
-
-
 class IntIntListEntry(Message):
     """An integer and the integers that it means."""
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 from formats.errors import EditError, TensorDataError, UnsupportedError
 from formats.extras import needed
 from formats.ir import dtypes
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import shallow
 from formats.ir.functions import expanded_size, functions_of
-from formats.ir.model import Attribute, AttributeType, Model, attribute_named, entries
+from formats.ir.model import Attribute, AttributeType, Model, entries
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded_for_protobuf

@@ -17,7 +17,7 @@ from formats.errors import ExternalDataError, FormatError, LimitError, Truncated
 from formats.ir.dtypes import BY_NUMBER, type_name
 from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
-from formats.onnxpb.wire.decoder import DepthError, MessageDecoder
+from formats.onnxpb.wire.decoder import DepthError, MessageDecoder, Reading
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, tables_of
 from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack_numbers
@@ -212,13 +212,13 @@ class _Visitor:
 
     def place(self, entry: bytes, depth: int) -> tuple[str, str]:
         """The key and the value of a StringStringEntryProto."""
-        fields: dict[str, Any] = {}
+        reading = Reading({}, self.tables["StringStringEntryProto"], depth, entry)
         try:
-            self.decoder.fields(fields, self.tables["StringStringEntryProto"], entry, 0, len(entry), 0, depth)
+            self.decoder.fields(reading, 0, len(entry))
         except FormatError as error:
             error.file_offset = None  # it counts from the start of the entry; the decoder adds that of the tensor
             raise
-        return fields.get("key", ""), fields.get("value", "")
+        return reading.values.get("key", ""), reading.values.get("value", "")
 
 
 def broken_by(error: FormatError) -> str | None:

@@ -393,7 +393,7 @@ def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> 
     of_form = codec.releases_reading(source, model)
     if codec.domain is not None:
         return {runtime: tuple(releases) for runtime, releases in of_form.items()}
-    from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, operators_of, reading
+    from formats.codecs.onnxruntime_releases import RELEASES, lacks, limits_of, operators_of, reading
     from formats.onnxpb.value_types import type_uses
 
     newest: dict[str, int] = {}
@@ -402,7 +402,7 @@ def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> 
     releases = reading(model.ir_version or 0, newest)
     for limit in limits_of(model, operators_of(nodes), type_uses(model)) if releases else ():
         # The answer is "1.15 and later", so that older ones before a gap are left out.
-        releases = tuple(release for release in releases if not is_before(release, limit.first))
+        releases = tuple(release for release in releases if not lacks(release, limit.first))
     read_form = of_form.get(ONNXRUNTIME, RELEASES)
     return {ONNXRUNTIME: tuple(release for release in releases if release in read_form)}
 

@@ -313,28 +313,17 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
 
     Raises: EncodeError or ExternalDataError as `plan_model` does.
     """
-    options = data_files.options
     first = models[0].destination
     names = data_files.names(first)
-    starts = [file.start for file in data_files.files]
-    losses = list(losses)
-    nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
+    nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if data_files.options.checksum else ""
     checksums = [f"{nonce}{index:0{INDEX_DIGITS}x}" if nonce else "" for index in range(len(names))]
+    losses = list(losses)
     graphs = []
     for placed in models:
-
-        def stored(tensor: Tensor, placed: PlacedModel = placed) -> Tensor | bytes:
-            if place := data_files.places.get(id(tensor)):
-                file_offset = starts[place.file] + place.offset
-                return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
-            if location := placed.outside.get(id(tensor)):
-                return tensor if location_of(tensor) == location else _elsewhere(tensor, location)
-            source = placed.inside.get(id(tensor))
-            return tensor if source is None else with_raw_data(tensor, source)
-
         is_as_read = not (placed.inside or placed.outside or names)
-        segments = encode(placed.model, None if is_as_read else stored)
-        writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are computed over bytes
+        stored = None if is_as_read else partial(_stored, placed, data_files, names, checksums)
+        small_bytes = 0 if nonce else SMALL_BYTES  # checksums are computed over bytes
+        writes, nbytes = lay_out(encode(placed.model, stored), small_bytes=small_bytes)
         if nbytes > PROTOBUF_LIMIT_BYTES:
             detail = (
                 f"the file has {nbytes} bytes, but onnx and onnxruntime read at most 2 GiB; `external_data=True` puts "
@@ -348,6 +337,19 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
         for data_file, name, checksum in zip(data_files.files, names, checksums, strict=True)
     ]
     return WritePlan((*plans, *graphs), losses=tuple(losses), models=len(graphs))
+
+
+def _stored(
+    placed: PlacedModel, data_files: ExternalLayout, names: Sequence[str], checksums: Sequence[str], tensor: Tensor
+) -> Tensor | bytes:
+    """A tensor as the file of its model has it: with its bytes, or with the place of these in a data file."""
+    if place := data_files.places.get(id(tensor)):
+        file_offset = data_files.files[place.file].start + place.offset
+        return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
+    if location := placed.outside.get(id(tensor)):
+        return tensor if location_of(tensor) == location else _elsewhere(tensor, location)
+    source = placed.inside.get(id(tensor))
+    return tensor if source is None else with_raw_data(tensor, source)
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:

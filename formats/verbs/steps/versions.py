@@ -11,7 +11,7 @@ from formats.codecs.onnxruntime_releases import (
     SMALL_CONSTANTS,
     WITH_ALLOWZERO,
     first_reading,
-    is_before,
+    lacks,
     limits_of,
     newest_with_kernels,
     operators_of,
@@ -23,8 +23,8 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.surgery import in_order
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
-from formats.ir.model import attribute_named
 from formats.onnxpb.value_types import type_uses
 from formats.onnxruntime.layouts import UnknownBlockError, Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, SPECIAL, USE, Loss
@@ -86,7 +86,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = _in_version_of_set(model, opsets[""])
         result += more
     if release is not None:
-        if is_before(release, WITH_ALLOWZERO):
+        if lacks(release, WITH_ALLOWZERO):
             model, more = _without_allowzero(model, release)
             result += more
         result += EditResult(losses=tuple(_refused(model, release)))
