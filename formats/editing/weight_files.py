@@ -48,7 +48,9 @@ SAFETENSORS, NPZ, NPY = ".safetensors", ".npz", ".npy"
 INDEX = ".safetensors.index.json"
 WRITTEN = (NPY, SAFETENSORS)  # the suffixes of files with one tensor
 MAX_INDEX_BYTES = 100_000_000
-MAX_TEXT_BYTES = 100_000_000  # of an array of texts, which is read as a whole
+MAX_TEXT_BYTES = 100_000_000  # of all arrays of texts, which are read as a whole
+MAX_ARRAYS = 100_000  # in an .npz file
+MAX_NPY_HEADER_BYTES = 10_000  # which numpy reads, too
 ALIGNMENT = 64  # of the elements in a file that is written
 _NUMBERS = {name: number for number, name in TYPES.items()}
 # What json, zipfile and numpy raise for damaged files; RuntimeError is for encrypted entries, and nested lists.
@@ -77,7 +79,8 @@ def read_weights(path: Path, files: list[File] | None = None) -> dict[str, Tenso
         error.path = error.path or path
         raise
     except _DAMAGED as error:
-        raise DecodeError(f"this is no valid {path.suffix} file: {error}", path=path) from error
+        kind = INDEX if path.name.lower().endswith(INDEX) else path.suffix
+        raise DecodeError(f"this is no valid {kind} file: it is damaged, or in another format", path=path) from error
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
@@ -146,19 +149,28 @@ def _tensor(name: str, entry: Mapping[str, Any], source: Source, start: int, pat
 
 
 def _of_npz(file: File, path: Path) -> dict[str, Tensor]:
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
+    text_bytes = 0
     with zipfile.ZipFile(path) as archive:
-        for entry in archive.infolist():
-            if entry.filename.endswith(NPY):
-                name = entry.filename.removesuffix(NPY)
-                tensors[name] = _array(name, archive, entry, file.span(), path)
+        entries = [entry for entry in archive.infolist() if entry.filename.endswith(NPY)]
+        if len(entries) > MAX_ARRAYS:
+            raise DecodeError(f"the file has {len(entries):,} arrays; at most {MAX_ARRAYS:,} are read", path=path)
+        for entry in entries:
+            name = entry.filename.removesuffix(NPY)
+            if name in tensors:
+                raise DecodeError(f"two arrays are called {name!r:.80}", path=path)
+            tensors[name] = _array(name, archive, entry, file.span(), path, MAX_TEXT_BYTES - text_bytes)
+            if tensors[name].data_type == dtypes.STRING:  # entries may share the bytes of their texts
+                text_bytes += entry.file_size
     return tensors
 
 
-def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path) -> Tensor:
-    """The tensor in an entry, whose elements stay in the file until they are read."""
+def _array(
+    name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: Source, path: Path, most_text_bytes: int
+) -> Tensor:
+    """The tensor in an entry, whose elements stay in the file until they are read, unless they are texts."""
     with archive.open(entry) as stream:
-        dims, is_fortran, dtype = _npy_header(stream)
+        dims, is_fortran, dtype = _npy_header(stream, path)
         start = stream.tell()
         if dtype.hasobject:
             raise DecodeError(
@@ -174,12 +186,12 @@ def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: 
                 f"{name:.80} has {actual:,} bytes, but its {elements:,} elements need {nbytes:,}", path=path
             )
         if not row.bits:
-            if nbytes > MAX_TEXT_BYTES:
+            if nbytes > most_text_bytes:
                 raise DecodeError(
-                    f"{name:.80} has {nbytes:,} bytes of text; at most {MAX_TEXT_BYTES:,} are read", path=path
+                    f"up to {name:.80}, the file has more than {MAX_TEXT_BYTES:,} bytes of text, the maximum", path=path
                 )
-            stream.seek(0)
-            return from_numpy(npy.read_array(stream, allow_pickle=False), name)
+            texts = np.frombuffer(stream.read(nbytes), dtype, elements)
+            return from_numpy(texts.reshape(dims, order="F" if is_fortran else "C"), name)
     head = source.read(entry.header_offset, _LOCAL_HEADER_BYTES)
     begin = entry.header_offset + len(head) + sum(int.from_bytes(head[at : at + 2], "little") for at in (26, 28))
     data = source.slice(begin, entry.compress_size)
@@ -194,13 +206,20 @@ def _array(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: 
     return Tensor(dims=list(dims), data_type=row.number, name=name, raw_data=data)
 
 
-def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _npy_header(stream: IO[bytes], path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """The dims, whether the elements stand by columns, and the type of an array."""
     version = npy.read_magic(stream)
+    read, length_bytes = (npy.read_array_header_1_0, 2) if version == (1, 0) else (npy.read_array_header_2_0, 4)
+    length = stream.read(length_bytes)
+    nbytes = int.from_bytes(length, "little")
+    if nbytes > MAX_NPY_HEADER_BYTES:  # numpy unpacks all of it before it looks
+        raise DecodeError(
+            f"the header of an array has {nbytes:,} bytes; at most {MAX_NPY_HEADER_BYTES:,} are read", path=path
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of files that Python 2 wrote
         try:
-            return npy.read_array_header_1_0(stream) if version == (1, 0) else npy.read_array_header_2_0(stream)
+            return read(io.BytesIO(length + stream.read(nbytes)))
         except (SyntaxError, tokenize.TokenError):  # numpy reads it as a piece of Python
             raise ValueError("the header of an array is not valid") from None
 

@@ -110,7 +110,8 @@ def _weights_of(message: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def _check(name: str, old: Tensor, new: Tensor, source: str) -> None:
     if list(old.dims) != list(new.dims):
-        raise EditError(f"{name} has dims {list(new.dims)}{source}, but {list(old.dims)} in the model")
+        dims = [dtypes.dims_shown(tensor.dims) for tensor in (new, old)]
+        raise EditError(f"{name} has dims {dims[0]}{source}, but {dims[1]} in the model")
     if old.data_type != new.data_type:
         types = [dtypes.type_name(tensor.data_type) for tensor in (new, old)]
         raise EditError(f"{name} has type {types[0]}{source}, but {types[1]} in the model")

@@ -399,7 +399,7 @@ class _Builder:
         try:
             self._chunks.append(layout.pack(vtable - position, *inline))
         except (struct.error, OverflowError) as error:
-            raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
+            raise EncodeError(f"a number in a {name} does not fit its field") from error
         if self._marks is not None:
             self._marks.append(Mark(position, "i", None, vtable))
             filled_slots = (slot for slot, _, bit, _ in plan.slots if slot_bits & bit)
@@ -499,7 +499,7 @@ class _Builder:
         try:
             chunk = _vector(slot.element, count)(count, *values)
         except (struct.error, OverflowError) as error:
-            raise EncodeError(f"a number does not fit its vector: {error}") from None
+            raise EncodeError("a number does not fit its vector") from error
         position = self._room(len(chunk), max(4, scalar_struct(slot.element).size))
         self._chunks.append(chunk)
         return position

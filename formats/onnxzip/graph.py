@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import ExternalDataError, FormatError, LimitError, TruncatedError
-from formats.ir.dtypes import BY_NUMBER, type_name
+from formats.ir.dtypes import BY_NUMBER, dims_shown, type_name
 from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import DepthError, MessageDecoder, Reading
@@ -108,12 +108,12 @@ def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> s
         message = f"element type {type_name(tensor.data_type)} has no known size in bytes, so it cannot have an entry"
         raise ExternalDataError(message, requirement="Z-7.8")
     if tensor.dims and min(tensor.dims) < 0:
-        message = f"the tensor has a negative dimension: {_shortened(tensor.dims)}"
+        message = f"the tensor has a negative dimension: {dims_shown(tensor.dims)}"
         raise ExternalDataError(message, requirement="Z-7.9")
     if row.nbytes(tensor.dims) != nbytes:
         message = (
             f"entry {location} has {nbytes} bytes of data; "
-            f"dims {_shortened(tensor.dims)} of {row.name} need {row.nbytes(tensor.dims)}"
+            f"dims {dims_shown(tensor.dims)} of {row.name} need {row.nbytes(tensor.dims)}"
         )
         raise ExternalDataError(message, requirement="Z-7.10")
     return location
@@ -136,10 +136,6 @@ def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mappin
         message = f"the data are in {location!r:.80}, which is not an entry of the archive"
         raise ExternalDataError(message, requirement="Z-7.3")
     return location
-
-
-def _shortened(dims: Sequence[int]) -> str:
-    return str(list(dims)) if len(dims) < 10 else f"{list(dims[:8])} and {len(dims) - 8} more"
 
 
 @cache

@@ -78,6 +78,7 @@ def _typed_operator_set(typed: str) -> tuple[str, int]:
     return domain, decimal(version)
 
 
+MAX_METADATA_FILE_BYTES = 1 << 24
 OPERATOR_SETS = OptionKind(
     "a whole number of at least 1, or DOMAIN=N, such as ai.onnx.ml=3",
     _operator_sets,
@@ -173,15 +174,21 @@ def _texts_in_file(path: str) -> Mapping[str, str]:
 
     expected = 'expected a JSON object whose values are texts, such as {"license": "MIT"}'
     try:
-        return texts_by_name(json.loads(Path(path).read_bytes()))
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_METADATA_FILE_BYTES + 1)
     except OSError as error:
         raise OptionError(f"{path}: {error.strerror or error}") from error
+    if len(content) > MAX_METADATA_FILE_BYTES:
+        raise OptionError(f"{path}: a file of metadata has at most {MAX_METADATA_FILE_BYTES:,} bytes")
+    try:
+        return texts_by_name(json.loads(content))
     except TypeError:
         raise OptionError(f"{path}: {expected}") from None
     except RecursionError:
         raise OptionError(f"{path}: {expected}; this is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
+        place = f"line {error.lineno}, column {error.colno}"
+        raise OptionError(f"{path}: {expected}; this is not JSON: {error.msg} ({place})") from error
     except ValueError:
         raise OptionError(f"{path}: {expected}; this is not UTF-8, or has a number of thousands of digits") from None
 
