@@ -113,6 +113,8 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
     """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
+    dedup: bool
+    """dedup=True: Store equal weights only once."""
     strip_weights: bool
     """strip_weights=True: Write the graph without its data files, so that it can travel alone; `edit
     --weights` fills it again."""
@@ -125,8 +127,6 @@ class OnlyWriteKeywords(TypedDict, total=False):
     same_data: bool
     """same_data=True: Refer to the data files of SRC where they lie, in the folder of DST or below it,
     instead of a copy."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     onnx_hash: bool | None

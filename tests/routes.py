@@ -137,6 +137,7 @@ EFFECTS = {
     "OnnxOptions.one_file_per_tensor": Effect(TO_DATA, "--one-file-per-tensor"),
     "OnnxOptions.checksum": Effect(TO_DATA, "--checksum"),
     "OnnxOptions.strip_weights": Effect(TO_DATA, "--strip-weights"),
+    "OnnxOptions.dedup": Effect("convert m.onnx new.onnx", "--dedup"),
     "OnnxOptions.data_names": Effect("convert m.onnx new.onnx --external-data", "--data-names transformers.js"),
     "OnnxOptions.link": Effect("convert m.onnxz new.onnx", "--link"),
     "OnnxOptions.same_data": Effect("convert data.onnx new.onnx", "--same-data"),

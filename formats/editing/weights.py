@@ -1,25 +1,34 @@
-"""New elements for weights with the same names, dims and types.
+"""New elements for weights with the same names, dims and types; one weight in place of several that are equal.
 
 Spec: onnx.proto, `GraphProto.initializer`; ONNX operators, Constant.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_messages
-from formats.errors import EditError
+from formats.editing.renaming import apply
+from formats.editing.scopes import all_messages, scopes_of
+from formats.errors import EditError, TensorDataError
 from formats.ir import dtypes
+from formats.ir.copies import copied
 from formats.ir.model import Graph, Tensor, entries
-from formats.ir.storage import from_numpy, with_elements, without_data
-from formats.tensordata.plan import USE, Loss
-from formats.words import counted, listed, nearest
+from formats.ir.storage import from_numpy, raw_source, with_elements, without_data
+from formats.onnxpb.external.model import weights_of
+from formats.tensordata.plan import DOCUMENTATION, USE, Loss
+from formats.tensordata.sources.digest import Duplicates
+from formats.tensordata.sources.source import storage_key
+from formats.words import counted, in_units, listed, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from formats.ir.model import Model
+    from formats.editing.scopes import NameScope
+    from formats.ir.model import Model, TrainingInfo
+    from formats.onnxpb.options import OnnxOptions
+    from formats.tensordata.sources.source import Source
 
 SHOWN_NAMES = 8
 
@@ -123,3 +132,84 @@ def _with_elements(old: Tensor, new: Tensor) -> Tensor:
     fresh = without_data(old)
     fresh.string_data = [*new.string_data]
     return fresh
+
+
+# Equal weights
+
+
+def with_equals_joined(model: Model, options: OnnxOptions) -> tuple[Model, EditResult]:
+    """The model, or if initializers in a graph are equal, a new one that uses the first of them, and what was done.
+
+    Equal are those with the same bytes, type and dims. Those that `options` put into data files stay, because their
+    bytes can be stored once there.
+    """
+    new = copied(model)
+    outside = {id(moved.tensor) for moved in weights_of(new, options).outside}
+    result = _join_equals(new, outside)
+    return (new, result) if result.edits else (model, result)
+
+
+def _join_equals(model: Model, outside: Collection[int]) -> EditResult:
+    """Let nodes use the first one of equal initializers, of the main graph or their own, and remove the others.
+
+    What is an input, an output, trained or quantized keeps its initializer. So does a name that several graphs define.
+    """
+    main = scopes_of(model)[0]
+    scopes = [*main.all_inner()]
+    counts = Counter(name for scope in scopes for name in scope.defined)
+    trained = {name for info in entries(model, "training_info") for name in _bound(info)}
+    sources: defaultdict[tuple[Any, ...], Duplicates] = defaultdict(Duplicates)  # by type and dims
+    of_main: dict[tuple[Any, ...], Tensor] = {}
+    new_names: dict[int, dict[str, str]] = {}
+    removed: list[tuple[Tensor, Tensor, int]] = []  # with those that are used instead, and their sizes in bytes
+    for scope in scopes:
+        of_scope = of_main if scope is main else {}
+        names = new_names[id(scope.message)] = {}
+        for tensor, source in _joinable(scope, outside):
+            name = tensor.name or ""
+            if counts[name] > 1 or name in trained:
+                continue
+            kind = tensor.data_type, *tensor.dims
+            key = kind, *storage_key(sources[kind].first(source))
+            same = of_main.get(key) or of_scope.setdefault(key, tensor)
+            if same is not tensor:
+                names[name] = same.name or ""
+                removed.append((tensor, same, source.nbytes))
+    if not removed:
+        return EditResult()
+    for scope in scopes:
+        names = new_names[id(scope.message)]
+        for field in ("initializer", "value_info") if names else ():
+            kept = [entry for entry in entries(scope.message, field) if entry.name not in names]
+            setattr(scope.message, field, kept)
+    apply(main, new_names, {})
+    saved = in_units(sum(nbytes for _, _, nbytes in removed))
+    edit = Edit("dedup", f"{counted(len(removed), 'weight')} equal to another one, which is used instead: {saved} less")
+    documented = sum(_said(tensor) not in (("", []), _said(same)) for tensor, same, _ in removed)
+    detail = f"documentation or metadata of {counted(documented, 'weight')} equal to another one, which has its own"
+    return EditResult((edit,), (Loss("doc_string", "", detail, DOCUMENTATION),) if documented else ())
+
+
+def _joinable(scope: NameScope, outside: Collection[int]) -> Iterator[tuple[Tensor, Source]]:
+    """The initializers of a graph in whose place another one can be used, and their bytes."""
+    message = scope.message
+    if not isinstance(message, Graph):
+        return
+    fixed = {value.name for value in (*message.input, *message.output)}
+    fixed.update(annotation.tensor_name for annotation in entries(message, "quantization_annotation"))
+    for tensor in message.initializer:
+        if tensor.name and tensor.name not in fixed and id(tensor) not in outside:
+            try:
+                yield tensor, raw_source(tensor)
+            except TensorDataError:  # texts, and elements that do not fit their dims
+                continue
+
+
+def _bound(info: TrainingInfo) -> Iterator[str | None]:
+    """The names in the bindings of training."""
+    for binding in (*entries(info, "initialization_binding"), *entries(info, "update_binding")):
+        yield from (binding.key, binding.value)
+
+
+def _said(tensor: Tensor) -> tuple[str, list[Any]]:
+    return tensor.doc_string or "", tensor.metadata_props

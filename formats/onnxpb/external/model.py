@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections import defaultdict
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -47,8 +48,9 @@ from formats.tensordata.plan import (
     WritePlan,
     lay_out,
 )
-from formats.tensordata.sources.source import Literal
-from formats.words import in_units, joined, listed
+from formats.tensordata.sources.digest import Duplicates
+from formats.tensordata.sources.source import Literal, storage_key
+from formats.words import counted, in_units, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,6 +120,8 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
+    if options.dedup:
+        weights = _with_equals_once(weights, options)
     old = None  # the graph that has the data now; opened before it is asked, so that a later one is noticed
     if options.same_data:
         in_place = locations_of_source(weights.outside, destination)
@@ -140,7 +144,7 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
         losses += _kept(model.graph.initializer, weights)
     plan = plan_files([placed], data_files, losses)
     if options.external_data is None and plan.files[-1].nbytes > PROTOBUF_LIMIT_BYTES:
-        plan = plan_model(model, destination, OnnxOptions(external_data=True))
+        plan = plan_model(model, destination, OnnxOptions(external_data=True, dedup=options.dedup))
         detail = "the weights are in a data file, since onnx and onnxruntime read at most 2 GiB in one file"
         return plan._replace(losses=(*plan.losses, Loss("data_moved", "", detail, USE)))
     if options.strip_weights:
@@ -246,6 +250,27 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
     if staying:
         weights.losses.extend(safetensors.losses(staying))
     return weights
+
+
+def _with_equals_once(weights: Weights, options: OnnxOptions) -> Weights:
+    """The same weights; those with equal bytes have one source, so that they get one place.
+
+    In a `.safetensors` file, a place has one type and one shape.
+    """
+    duplicates: defaultdict[tuple[object, ...], Duplicates] = defaultdict(Duplicates)
+    outside = []
+    for moved in weights.outside:
+        kind = (moved.tensor.data_type, *moved.tensor.dims) if options.is_safetensors else ()
+        outside.append(moved._replace(source=duplicates[kind].first(moved.source)))
+    before, after = (
+        {storage_key(moved.source): moved.source.nbytes for moved in side} for side in (weights.outside, outside)
+    )
+    losses = weights.losses
+    if number := len(before) - len(after):
+        saved = in_units(sum(before.values()) - sum(after.values()))
+        detail = f"{counted(number, 'weight')} with the bytes of another one: {saved} less in data files"
+        losses = [*losses, Loss("dedup", "", detail, USE)]
+    return weights._replace(outside=outside, losses=losses)
 
 
 def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: OnnxOptions) -> set[int]:
