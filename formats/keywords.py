@@ -179,7 +179,14 @@ class EditKeywords(ConvertKeywords, total=False):
     sort: bool
     """sort=True: Sort nodes that come before those whose values they use, as every edit does."""
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
-    """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
+    """weights: A file with tensors, or arrays or files by name."""
+    cast: bool
+    """cast=True: Convert new weights of another float type to the type in the model."""
+    initializer_to_input: Sequence[str] | None
+    """initializer_to_input: Weights that become inputs, such as ['embedding']."""
+    input_to_initializer: Mapping[str, Any] | Sequence[str] | None
+    """input_to_initializer: Inputs that become weights: names of those with a default, or arrays or files by
+    name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
     bypass: Sequence[str] | None

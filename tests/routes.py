@@ -90,6 +90,9 @@ EFFECTS = {
     "MergeOptions.prefix": Effect("merge m.onnx wide.onnx new.onnx", "--prefix b/"),
     "EditOptions.sort": Effect("edit m.onnx new.onnx", "--sort"),
     "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
+    "EditOptions.cast": Effect("edit m.onnx new.onnx --weights half.onnx", "--cast"),
+    "EditOptions.initializer_to_input": Effect("edit m.onnx new.onnx", "--initializer-to-input w"),
+    "EditOptions.input_to_initializer": Effect("edit m.onnx new.onnx", "--input-to-initializer x=array.npy"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
     "EditOptions.bypass": Effect("edit wide.onnx new.onnx", "--bypass Mish"),
     "EditOptions.add_output": Effect("edit m.onnx new.onnx", "--add-output s"),
@@ -234,6 +237,8 @@ def make_folder(path: Path) -> None:
     formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
     formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)
     formats.extract(path / "m.onnx", path / "part.safetensors", tensor="w")
+    np.save(path / "array.npy", weight)
+    formats.convert(path / "m.onnx", path / "half.onnx", dtype="float16")
     (path / "w.safetensors.index.json").write_text('{"weight_map": {"w": "part.safetensors"}}')
     (path / "models").mkdir()
     shutil.copy(path / "m.onnx", path / "models")

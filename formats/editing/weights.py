@@ -1,4 +1,4 @@
-"""New elements for weights with the same names, dims and types; one weight in place of several that are equal.
+"""New elements for weights by name; one weight in place of several that are equal.
 
 Spec: onnx.proto, `GraphProto.initializer`; ONNX operators, Constant.
 """
@@ -6,20 +6,23 @@ Spec: onnx.proto, `GraphProto.initializer`; ONNX operators, Constant.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from formats.editing.inference import DIMS, check_again
 from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import apply
 from formats.editing.scopes import all_messages, scopes_of
 from formats.errors import EditError, TensorDataError
 from formats.ir import dtypes
-from formats.ir.copies import copied
+from formats.ir.copies import copied, shallow
 from formats.ir.model import Graph, Tensor, entries
 from formats.ir.storage import from_numpy, raw_source, with_elements, without_data
 from formats.onnxpb.external.model import weights_of
 from formats.tensordata.plan import DOCUMENTATION, USE, Loss
 from formats.tensordata.sources.digest import Duplicates
 from formats.tensordata.sources.source import storage_key
+from formats.tensordata.sources.transform import Transform
 from formats.words import counted, in_units, listed, nearest
 
 if TYPE_CHECKING:
@@ -29,17 +32,22 @@ if TYPE_CHECKING:
     from formats.ir.model import Model, TrainingInfo
     from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.sources.source import Source
+    from formats.tensordata.sources.transform import Buffer
 
 SHOWN_NAMES = 8
 
 
-def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") -> EditResult:
+def set_weights_in(
+    model: Model, values: Mapping[str, Any], origin: str = "", *, before: Model | None = None, cast: bool = False
+) -> EditResult:
     """Give weights the elements of other tensors or arrays with their names; `origin` says where these are from.
 
     A name means the initializer of the main graph, or the constant there with this output, or if there is neither,
-    those of subgraphs and functions.
+    those of subgraphs and functions. Elements of another float type are converted if `cast` is set. Other dims must fit
+    the nodes that use the weight; `before` is the model without any edit, and without it, dims must be the same.
 
-    Raises: EditError if another tensor has other dims or another type, or if none has the name of a weight.
+    Raises: EditError if the dims or the type of another tensor do not fit, or if none has the name of a weight;
+    MissingPackageError if dims differ and onnx is not installed.
     """
     places = _places(model)
     used = [name for name in values if name in places]
@@ -48,16 +56,23 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
         shown = next(iter(values), "")
         what = f"no weight is called like a tensor{source}" if values else f"there is no tensor{source}"
         raise EditError(f"{what}, such as {shown!r}{nearest(shown, places, kind='weight')}" if values else what)
+    casts: dict[str, None] = {}
+    resized: dict[str, str] = {}  # what is said of each weight with other dims
     for name in used:
         new = values[name] if isinstance(values[name], Tensor) else from_numpy(_array(values[name]))
         for holder, key in places[name]:
             old = holder[key] if isinstance(holder, list) else getattr(holder, key)
-            _check(name, old, new, source)
+            if old.data_type != new.data_type:
+                new = _cast(name, new, old.data_type, source, is_wanted=cast)
+                casts[name] = None
+            if list(old.dims) != list(new.dims):
+                resized[name] = f"{name} has dims {list(new.dims)}{source}, but {list(old.dims)} in the model"
             fresh = _with_elements(old, new)
             if isinstance(holder, list):
                 holder[key] = fresh
             else:
                 setattr(holder, key, fresh)
+    result = _check_sizes(model, before, resized) if resized else EditResult()
     unused = [name for name in values if name not in places]
     every, short = (
         f"{listed(unused, most)} {'was' if len(unused) == 1 else 'were'} not used: the model has no such weight"
@@ -66,8 +81,16 @@ def set_weights_in(model: Model, values: Mapping[str, Any], origin: str = "") ->
     losses = [Loss("unused_weights", "", every, USE, short=short)]
     weights = sum(len(places[name]) for name in used)
     count = sum(map(len, places.values()))
-    edit = Edit("weights", f"{counted(weights, 'weight')} of {count:,} replaced{f' from {origin}' if origin else ''}")
-    return EditResult((edit,), tuple(losses if unused else ()))
+    edits = [
+        Edit("weights", f"{counted(weights, 'weight')} of {count:,} replaced{f' from {origin}' if origin else ''}")
+    ]
+    edits += [Edit("cast", f"{name} is converted to its type in the model") for name in casts]
+    return EditResult(tuple(edits), tuple(losses if unused else ())) + result
+
+
+def weight_names(model: Model) -> list[str]:
+    """The names of the weights of a model, also of those in subgraphs and functions."""
+    return [*_places(model)]
 
 
 def weight_named(model: Model, name: str) -> Tensor:
@@ -117,19 +140,62 @@ def _weights_of(message: Any) -> Iterator[tuple[str, Any, Any]]:
                     yield node.output[0], attribute, "t"
 
 
-def _check(name: str, old: Tensor, new: Tensor, source: str) -> None:
-    if list(old.dims) != list(new.dims):
-        raise EditError(f"{name} has dims {list(new.dims)}{source}, but {list(old.dims)} in the model")
-    if old.data_type != new.data_type:
-        types = [dtypes.type_name(tensor.data_type) for tensor in (new, old)]
-        raise EditError(f"{name} has type {types[0]}{source}, but {types[1]} in the model")
+def _cast(name: str, tensor: Tensor, data_type: int | None, source: str, *, is_wanted: bool) -> Tensor:
+    """The tensor in another float type, rounded as numpy does it when it is read.
+
+    Raises: EditError if this is not wanted, or if one is no float type. A number that is too large is a TensorDataError
+    when it is read.
+    """
+    given, wanted = (dtypes.type_name(number) for number in (tensor.data_type, data_type))
+    rows = [dtypes.BY_NUMBER.get(number or 0) for number in (tensor.data_type, data_type)]
+    are_floats = all(row is not None and row.kind == "f" and row.bits >= 8 for row in rows)
+    if not (is_wanted and are_floats):
+        hint = "; `cast=True` converts it" if are_floats else ""
+        raise EditError(f"{name} has type {given}{source}, but {wanted} in the model{hint}")
+    old, new = (dtypes.numpy_dtype(row.number) for row in rows if row is not None)
+    convert = partial(_converted, name, wanted, old, new)
+    elements = Transform(f"cast {given} to {wanted}", old.itemsize, new.itemsize, convert).of(tensor.source())
+    return Tensor(dims=[*tensor.dims], data_type=data_type, raw_data=elements)
+
+
+def _converted(name: str, wanted: str, old: Any, new: Any, data: Buffer) -> Any:
+    import numpy
+
+    array = numpy.frombuffer(data, old)
+    with numpy.errstate(over="ignore"):
+        converted = array.astype(new)
+    if (numpy.isfinite(array) & ~numpy.isfinite(converted)).any():
+        raise TensorDataError(f"{name} has numbers that are too large for {wanted}")
+    return converted.view(numpy.uint8)
+
+
+def _check_sizes(model: Model, before: Model | None, resized: Mapping[str, str]) -> EditResult:
+    """Check that nodes and the interface fit the new dims of weights, and infer shapes again that follow from them.
+
+    Raises: EditError if they do not fit; MissingPackageError if onnx is not installed.
+    """
+    words = "; ".join(resized.values())
+    if before is None:
+        raise EditError(words)
+    for message in all_messages(model):
+        if isinstance(message, Graph) and (inputs := [value.name for value in message.input if value.name in resized]):
+            raise EditError(f"{resized[inputs[0] or '']}, where it is an input")
+        if infos := entries(message, "value_info"):
+            message.value_info = [value for value in infos if value.name not in resized]
+    try:
+        result = check_again(model, before, DIMS, must=True)
+    except EditError as error:
+        raise EditError(f"{words}; {error.message}") from None
+    return EditResult(tuple(Edit("weights", text) for text in resized.values())) + result
 
 
 def _with_elements(old: Tensor, new: Tensor) -> Tensor:
-    """The old tensor with the elements of the new one, whose bytes are not read."""
+    """The old tensor with the elements and the dims of the new one, whose bytes are not read."""
+    fresh = shallow(old)
+    fresh.dims = [*new.dims]
     if new.data_type != dtypes.STRING:
-        return with_elements(old, new.source())
-    fresh = without_data(old)
+        return with_elements(fresh, new.source())
+    fresh = without_data(fresh)
     fresh.string_data = [*new.string_data]
     return fresh
 
