@@ -147,6 +147,16 @@ def test_safetensors_has_one_tensor_for_names_with_one_type_and_shape() -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_nothing_is_said_of_what_has_no_room() -> None:
+    """A weight that would make a `.safetensors` file exceed its limit is stored again, and not counted."""
+    options = {"external_data": "w.safetensors", "max_external_file_size": 3000}
+    report = formats.convert("m.onnx", "new.onnx", dedup=True, **options)
+    assert len(report.files) == 8
+    assert "dedup" not in {loss.kind for loss in report.losses}
+    assert results("new.onnx") == results("m.onnx")
+
+
+@pytest.mark.usefixtures("here")
 def test_what_others_see_or_change_stays() -> None:
     """A weight that is an input, an output, trained or quantized stays, and so does a name that two graphs define."""
     model = proto(dict.fromkeys(("default", "trained", "quantized", "inner"), WEIGHT))
