@@ -57,7 +57,7 @@ def inputs_to_initializers_in(model: Model, values: Mapping[str, Any]) -> EditRe
     """
     graph = main_graph(model)
     inputs = {value.name or "": value for value in graph.input}
-    defaults = {tensor.name or "" for tensor in graph.initializer}
+    initializers = {tensor.name or "": tensor for tensor in graph.initializer}
     new = {name: value for name, value in values.items() if value is not None}
     for name, value in new.items():
         if name not in inputs:
@@ -65,14 +65,15 @@ def inputs_to_initializers_in(model: Model, values: Mapping[str, Any]) -> EditRe
         tensor = shallow(value) if isinstance(value, Tensor) else from_numpy(_array(value))
         tensor.name = name
         _check(inputs[name], tensor)
-        graph.initializer = [*(old for old in graph.initializer if old.name != name), tensor]
+        initializers[name] = tensor
+    graph.initializer = [*initializers.values()]
     chosen = {*new}
     texts = [name for name, value in values.items() if value is None]
     for text in names_of("input_to_initializer", texts, inputs):
-        found = names_like(text, inputs) if text in inputs else names_like(text, inputs.keys() & defaults)
+        found = names_like(text, inputs) if text in inputs else names_like(text, inputs.keys() & initializers.keys())
         if not found:
             raise EditError(f"no input with a default is called {text!r}{nearest(text, inputs, kind='input')}")
-        if without := found - defaults:
+        if without := found - initializers.keys():
             what = f"{min(without)} has no default"
             raise EditError(f"{what}; give its value, as `input_to_initializer={min(without)}=FILE.npy`")
         chosen |= found
