@@ -113,6 +113,8 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
     """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
+    dedup: bool
+    """dedup=True: Store equal weights only once."""
     strip_weights: bool
     """strip_weights=True: Write the graph without its data files, so that it can travel alone; `edit
     --weights` fills it again."""
@@ -125,8 +127,6 @@ class OnlyWriteKeywords(TypedDict, total=False):
     same_data: bool
     """same_data=True: Refer to the data files of SRC where they lie, in the folder of DST or below it,
     instead of a copy."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     onnx_hash: bool | None
@@ -179,7 +179,14 @@ class EditKeywords(ConvertKeywords, total=False):
     sort: bool
     """sort=True: Sort nodes that come before those whose values they use, as every edit does."""
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
-    """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
+    """weights: A file with tensors, or arrays or files by name."""
+    cast: bool
+    """cast=True: Convert new weights of another float type to the type in the model."""
+    initializer_to_input: Sequence[str] | None
+    """initializer_to_input: Weights that become inputs, such as ['embedding']."""
+    input_to_initializer: Mapping[str, Any] | Sequence[str] | None
+    """input_to_initializer: Inputs that become weights: names of those with a default, or arrays or files by
+    name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
     bypass: Sequence[str] | None

@@ -90,6 +90,9 @@ EFFECTS = {
     "MergeOptions.prefix": Effect("merge m.onnx wide.onnx new.onnx", "--prefix b/"),
     "EditOptions.sort": Effect("edit m.onnx new.onnx", "--sort"),
     "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
+    "EditOptions.cast": Effect("edit m.onnx new.onnx --weights half.onnx", "--cast"),
+    "EditOptions.initializer_to_input": Effect("edit m.onnx new.onnx", "--initializer-to-input w"),
+    "EditOptions.input_to_initializer": Effect("edit m.onnx new.onnx", "--input-to-initializer x=array.npy"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
     "EditOptions.bypass": Effect("edit wide.onnx new.onnx", "--bypass Mish"),
     "EditOptions.add_output": Effect("edit m.onnx new.onnx", "--add-output s"),
@@ -137,6 +140,7 @@ EFFECTS = {
     "OnnxOptions.one_file_per_tensor": Effect(TO_DATA, "--one-file-per-tensor"),
     "OnnxOptions.checksum": Effect(TO_DATA, "--checksum"),
     "OnnxOptions.strip_weights": Effect(TO_DATA, "--strip-weights"),
+    "OnnxOptions.dedup": Effect("convert m.onnx new.onnx", "--dedup"),
     "OnnxOptions.data_names": Effect("convert m.onnx new.onnx --external-data", "--data-names transformers.js"),
     "OnnxOptions.link": Effect("convert m.onnxz new.onnx", "--link"),
     "OnnxOptions.same_data": Effect("convert data.onnx new.onnx", "--same-data"),
@@ -233,6 +237,8 @@ def make_folder(path: Path) -> None:
     formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
     formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)
     formats.extract(path / "m.onnx", path / "part.safetensors", tensor="w")
+    np.save(path / "array.npy", weight)
+    formats.convert(path / "m.onnx", path / "half.onnx", dtype="float16")
     (path / "w.safetensors.index.json").write_text('{"weight_map": {"w": "part.safetensors"}}')
     (path / "models").mkdir()
     shutil.copy(path / "m.onnx", path / "models")

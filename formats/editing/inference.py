@@ -97,16 +97,19 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     return EditResult(edits, (*stale, *_losses_of(still_dropped, less_known, why)))
 
 
-def check_again(model: Model, before: Model, what: str) -> EditResult:
+def check_again(model: Model, before: Model, what: str, *, must: bool = False) -> EditResult:
     """Shapes that are wrong after an edit of nodes are inferred again; `what` says which edit in an error.
 
     `before` is the model without any edit.
 
-    Raises: EditError if the nodes do not fit each other.
+    Raises: EditError if the nodes do not fit each other; MissingPackageError if it is a `must`, but onnx is not
+    installed.
     """
     try:
         with_types, is_stale = _checked(model, before, what)
     except MissingPackageError as error:
+        if must:
+            raise
         detail = f"it is not checked whether the shapes that the model states are right; {error.message}"
         return EditResult(losses=(Loss("shape", "graph", detail, INTERFACE),))
     if with_types is None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
+from formats.editing.initializers import initializers_to_inputs_in, inputs_to_initializers_in
 from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
@@ -43,13 +44,15 @@ def edited(
     options: EditOptions,
     weights: Mapping[str, Any] = MappingProxyType({}),
     origin: str = "",
+    inputs: Mapping[str, Any] = MappingProxyType({}),
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
     """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, names.
 
-    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
-    uses the model, it is the caller's `own`: then names change in it, without a copy.
+    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`, and `inputs` those
+    of `options.input_to_initializer`, or `None` for defaults. If nobody else uses the model, it is the caller's `own`:
+    then names change in it, without a copy.
 
     Raises: EditError if an edit does not fit the model.
     """
@@ -63,7 +66,11 @@ def edited(
     is_copied = not own or options.weights is not None or options.dim or options.bypass
     new = copied(model) if is_copied else model
     if options.weights is not None:
-        result += set_weights_in(new, weights, origin)
+        result += set_weights_in(new, weights, origin, before=model, cast=options.cast)
+    if options.initializer_to_input:
+        result += initializers_to_inputs_in(new, options.initializer_to_input)
+    if inputs:
+        result += inputs_to_initializers_in(new, inputs)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
     if options.bypass:
@@ -155,7 +162,8 @@ def edit(model: Model, metadata: Any, **options: Any) -> Model:
         texts = texts_by_name(metadata or {})
     except TypeError:
         raise bad_value("metadata", METADATA, metadata) from None
-    new, _ = edited(model, chosen, chosen.weights or {})  # type: ignore[arg-type]  # `Model.edit` takes no path
+    inputs = chosen.input_to_initializer or {}
+    new, _ = edited(model, chosen, chosen.weights or {}, inputs=inputs)  # type: ignore[arg-type]  # there are no files
     return with_metadata(new, texts)[0] if texts else new
 
 

@@ -46,6 +46,18 @@ def _weights(value: Any) -> Any:
     raise TypeError(value)
 
 
+def _names_or_values(value: Any) -> Mapping[str, Any]:
+    """Values by name; a name alone, or a text in which commas separate some, has `None`."""
+    if isinstance(value, Mapping):
+        return {filled_text(name): value[name] for name in value}
+    return dict.fromkeys(_listed(value))
+
+
+def _typed_alone(text: str) -> tuple[Typed, None]:
+    """What was typed: a name or names, a file, or a name and a file with an equals sign between them."""
+    return Typed(filled_text(text)), None
+
+
 def _listed(value: Any) -> Sequence[str]:
     """Names, from a list of them or from texts in which commas separate them, which `names_of` splits."""
     if isinstance(value, (str, Mapping)):
@@ -94,7 +106,21 @@ SIZES = OptionKind(
     keyword_words="a dictionary of sizes or new names, such as {'batch': 1} or {'images:0': 'batch'}",
 )
 WEIGHTS = OptionKind(
-    "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
+    "the name of a file, or NAME=FILE for one weight",
+    _weights,
+    "FILE|NAME=FILE",
+    _typed_alone,
+    repeatedly=True,
+    keyword_words="the name of a file, or a dictionary of names and arrays or files",
+)
+DEFAULTS = OptionKind(
+    "names or patterns of inputs with a default, or NAME=FILE",
+    _names_or_values,
+    "NAME|PATTERN|NAME=FILE",
+    _typed_alone,
+    keyword_type="Mapping[str, Any] | Sequence[str]",
+    repeatedly=True,
+    keyword_words="names or patterns of inputs, or a dictionary of names and arrays or files",
 )
 
 
@@ -104,7 +130,9 @@ class EditOptions:
 
     `MetadataOptions` come after them.
 
-    `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
+    `initializer_to_input`: weights that become inputs. `input_to_initializer`: inputs that become weights: names of
+    those with a default, or arrays or files by name. `bypass`: nodes that are taken out. `add_output`, `remove_output`:
+    values that become outputs, or are none any more.
     `prune`: what no output needs is removed.
 
     `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
@@ -114,7 +142,8 @@ class EditOptions:
     need each other in a circle as they are, which is an error for `sort`.
 
     `weights`: a .safetensors file, the index of several (model.safetensors.index.json), an .npz or a model file, whose
-    tensors replace weights of the same names; or arrays by name.
+    tensors replace weights of the same names, or an .npy file, which is called like its weight; or arrays by name, or
+    files with one tensor. `cast`: those of another float type are converted.
     `dim`: sizes or new names, by the name of a dim (`batch`) or of an axis of an input (`images:0`). `rename`: new
     names of values, by their old ones; all are renamed at once.
 
@@ -127,10 +156,27 @@ class EditOptions:
     weights: str | os.PathLike[str] | Mapping[str, Any] | None = option(
         None,
         WEIGHTS,
-        "Take new weights by name from FILE: .safetensors, its .index.json, .npz or a model.",
+        "Take new weights by name from FILE: .safetensors, its .index.json, .npz, .npy or a model.",
         panel=CHANGES,
         common=True,
-        keyword_help="A .safetensors file, an index of several, an .npz or a model file, or arrays by name.",
+        keyword_help="A file with tensors, or arrays or files by name.",
+    )
+    cast: bool = option(
+        False, SWITCH, "Convert new weights of another float type to the type in the model.", panel=CHANGES
+    )
+    initializer_to_input: Sequence[str] | None = option(
+        None,
+        SOME_VALUES._replace(metavar="NAME|PATTERN"),
+        "Make a weight an input.",
+        panel=CHANGES,
+        keyword_help="Weights that become inputs, such as ['embedding'].",
+    )
+    input_to_initializer: Mapping[str, Any] | None = option(
+        None,
+        DEFAULTS,
+        "Make an input a weight: with its default, or the tensor in FILE.",
+        panel=CHANGES,
+        keyword_help="Inputs that become weights: names of those with a default, or arrays or files by name.",
     )
     dim: Mapping[str, int | str] | None = option(
         None,

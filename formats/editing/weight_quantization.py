@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.codecs.onnxruntime_releases import is_before
+from formats.codecs.onnxruntime_releases import lacks
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, nodes_named, subgraphs_of, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
 from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir.attributes import get_float, get_int
 from formats.ir.copies import copied
-from formats.ir.model import OperatorSetId, attribute_named
+from formats.ir.model import OperatorSetId
 from formats.ir.storage import with_elements
 from formats.onnxruntime import MICROSOFT
 from formats.tensordata.sources.block_quantization import Blocks, Part
@@ -43,7 +44,6 @@ PRODUCTS: Mapping[int, str] = {4: "1.17", 8: "1.23"}
 TABLES: Mapping[int, str] = {4: "1.20", 8: "1.23"}
 DEQUANTIZES = "1.19"
 OF_TYPES, CONSTANTS_ARE_NO_INPUTS = 10, 4  # the first IR versions with integers of 4 bits, and with such initializers
-_ATTRIBUTES = {"axis": "i", "transA": "i", "transB": "i", "alpha": "f", "beta": "f"}
 _NUMPY = {dtypes.FLOAT: "float32", dtypes.FLOAT16: "float16"}
 _INTEGERS = {
     (4, True): dtypes.INT4, (4, False): dtypes.UINT4, (8, True): dtypes.INT8, (8, False): dtypes.UINT8
@@ -70,8 +70,8 @@ def forms_for_release(release: str, bits: int) -> Forms:
 
     Raises: UnsupportedError if it has none.
     """
-    forms = Forms(*(not is_before(release, first[bits]) for first in (PRODUCTS, TABLES)))
-    if not forms.products and is_before(release, DEQUANTIZES):
+    forms = Forms(*(not lacks(release, first[bits]) for first in (PRODUCTS, TABLES)))
+    if not forms.products and lacks(release, DEQUANTIZES):
         first = min(PRODUCTS[bits], DEQUANTIZES)
         raise UnsupportedError(
             f"onnxruntime {release} does not compute with weights of {bits} bits; {first} is the first that does"
@@ -153,7 +153,6 @@ class _Quantization:
 
     def _axis_of_blocks(self, node: Node, weight: Tensor) -> int | str:
         """The axis of the weight along which blocks go, the one that a product sums; or why the node stays."""
-        numbers = {name: getattr(attribute_named(node, name), field, None) for name, field in _ATTRIBUTES.items()}
         if id(node) in self.keep:
             return "kept by name"
         if len(weight.dims) != 2:
@@ -161,11 +160,11 @@ class _Quantization:
         if node.op_type == "Gather":
             if not self.forms.tables:
                 return "of tables, for which the runtime has no operator"
-            if numbers["axis"] not in (None, 0, -2):
+            if get_int(node, "axis") not in (0, -2):
                 return "along another axis than the first"
-        elif numbers["transA"] or numbers["alpha"] not in (None, 1) or (numbers["beta"] not in (None, 1)):
+        elif get_int(node, "transA") or {get_float(node, "alpha", 1.0), get_float(node, "beta", 1.0)} != {1.0}:
             return "with transA, alpha or beta"
-        axis = 1 if node.op_type == "Gather" or numbers["transB"] else 0
+        axis = 1 if node.op_type == "Gather" or get_int(node, "transB") else 0
         if weight.dims[axis] < self.block:
             return "whose weight is shorter than a block"
         if self.forms.whole_blocks and weight.dims[axis] % self.block:

@@ -85,9 +85,11 @@ class OnnxCodec(Codec):
         return FilePlan(destination, nbytes, tuple(writes))
 
     def data_files(self, options: OnnxOptions) -> DataFileOptions:
-        """Their name and alignment, and whether there are none because the graph is linked to an archive."""
+        """Their name and alignment, whether the graph is linked to an archive instead, and whether equals are one."""
         name = options.external_data if isinstance(options.external_data, str) else None
-        return DataFileOptions(name, options.aligned_to, keeps_references=True, in_archive=options.link)
+        return DataFileOptions(
+            name, options.aligned_to, keeps_references=True, in_archive=options.link, dedup=options.dedup
+        )
 
     def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """The keywords with `external_data=False`, unless they say something else, or the graph is linked."""

@@ -34,6 +34,8 @@ VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
     "bypass": "differs: nodes are bypassed",
+    "initializer_to_input": "computes the same, with more inputs",
+    "input_to_initializer": "computes the same, with fewer inputs",
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
@@ -53,6 +55,9 @@ WORDS = {
 MANY = {
     "rename": "names changed",
     "dim": "dims changed",
+    "cast": "weights converted to the types in the model",
+    "initializer_to_input": "weights are inputs",
+    "input_to_initializer": "inputs are weights",
     "metadata": "texts of the metadata changed",
     "merge": "values and weights joined",
     "bypass": "nodes bypassed",

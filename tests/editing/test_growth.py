@@ -134,6 +134,10 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "prefix": lambda model: model.edit(prefix="a/"),
     "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
     "prune": lambda model: model.edit(prune=True),
+    "dedup": lambda model: formats.dumps(model, "onnx", dedup=True),
+    "weights as inputs and back": lambda model: model.edit(
+        initializer_to_input=[tensor.name for tensor in model.graph.initializer] or None
+    ).edit(input_to_initializer={tensor.name: tensor for tensor in model.graph.initializer}),
     "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
     "merge": lambda model: model.merge(model),
     "merge in a row": lambda model: model.merge(model, {model.graph.output[0].name: model.graph.input[0].name}),

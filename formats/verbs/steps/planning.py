@@ -117,6 +117,12 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         model, result = in_versions(model, chosen.runtime)
         edits += result.edits
         losses += result.losses
+    if data_files.dedup:
+        from formats.editing.weights import with_equals_joined  # few conversions need it
+
+        model, result = with_equals_joined(model, chosen.writing)
+        edits += result.edits
+        losses += result.losses
     plan = target.plan(model, destination, chosen.writing)
     if runtime is not None:
         runtime.check_data_files(plan, data_files.alignment)
