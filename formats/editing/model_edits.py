@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from formats.editing.computed_constants import fold_in
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
@@ -46,7 +47,7 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, constants, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
     uses the model, it is the caller's `own`: then names change in it, without a copy.
@@ -72,6 +73,8 @@ def edited(
         result += add_outputs_in(new, options.add_output)
     if options.remove_output:
         result += remove_outputs_in(new, options.remove_output)
+    if options.fold:
+        result += fold_in(new)
     if options.prune:
         result += prune_in(new)
     if options.rename:

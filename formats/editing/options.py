@@ -105,7 +105,7 @@ class EditOptions:
     `MetadataOptions` come after them.
 
     `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
-    `prune`: what no output needs is removed.
+    `fold`: what nodes compute from constants is computed. `prune`: what no output needs is removed.
 
     `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
     are removed.
@@ -161,6 +161,12 @@ class EditOptions:
         "Make an output an inner value; --prune also removes what computes it.",
         panel=CHANGES,
         keyword_help="Outputs that are none any more, such as ['aux*'].",
+    )
+    fold: bool = option(
+        False,
+        SWITCH,
+        "Compute what nodes compute from constants and fixed shapes, and remove what is not needed then.",
+        panel=CHANGES,
     )
     prune: bool = option(
         False,

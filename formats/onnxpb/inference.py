@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -121,7 +122,7 @@ def _memory(nbytes: int) -> int:
     return MEMORY_BYTES + MEMORY_PER_BYTE * nbytes
 
 
-_PROCESS = LimitedProcess("formats.onnxpb.inference_process", "onnx", "inferred shapes")
+_PROCESS = LimitedProcess("formats.onnxpb.inference_process", partial(needed, "onnx", "inferred shapes"))
 
 
 def _one_line(text: str) -> str:

@@ -18,10 +18,9 @@ import sys
 import threading
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from formats.extras import needed
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     Work = Callable[[bytes, list[int]], tuple[str, bytes]]  # from the data and the other numbers to an answer
 
@@ -33,10 +32,13 @@ PROGRAM: Final = (
 
 
 class LimitedProcess:
-    """A process that runs `main` of a module, which needs a package for a purpose; one request at a time."""
+    """A process that runs `main` of a module; one request at a time.
 
-    def __init__(self, module: str, package: str, purpose: str) -> None:
-        self._module, self._package, self._purpose = module, package, purpose
+    `needed` makes a context that says which package to install, if the module cannot import it.
+    """
+
+    def __init__(self, module: str, needed: Callable[[], AbstractContextManager[None]]) -> None:
+        self._module, self._needed = module, needed
         self._forget()
         atexit.register(self._end)
         if hasattr(os, "register_at_fork"):
@@ -86,7 +88,7 @@ class LimitedProcess:
         if word != "ready":
             running.kill()
             running.communicate()
-            with needed(self._package, self._purpose):
+            with self._needed():
                 raise ImportError(text.decode(errors="replace") or "its process does not start")
         return running
 

@@ -162,7 +162,8 @@ class ConversionReport:
         is_translated = bool(self.is_translated or self.changes or "opset" in kinds)
         if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
-        rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_translated else ""
+        is_computed = is_translated or "fold" in kinds
+        rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_computed else ""
         same = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
         return verdict(self.losses, same, "" if same.startswith(DIFFERS) else rounding)
 
