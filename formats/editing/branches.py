@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from formats.editing.node_forms import constant_node
 from formats.editing.renaming import apply
 from formats.editing.scopes import all_messages, defined_in, fresh, scope_of
-from formats.ir.model import Node, attribute_named, entries
+from formats.ir.model import Graph, Node, attribute_named, entries
 
 if TYPE_CHECKING:
-    from formats.ir.model import Graph, Model
+    from formats.ir.model import Model
 
 
 class Names:
     """How many graphs of a model define a name, so that what moves from one to another can get a name of its own."""
 
     def __init__(self, model: Model) -> None:
-        self.counts = Counter(name for message in all_messages(model) for name in defined_in(message))
+        self.counts = Counter(
+            name for graph in all_messages(model) if isinstance(graph, Graph) for name in defined_in(graph)
+        )
         self.taken = {*self.counts}
         self.numbers: dict[str, int] = {}
 

@@ -56,6 +56,7 @@ STAYS: Final = {
     **dict.fromkeys(("If", "Loop", "Scan", "SequenceMap"), "a graph of its own"),
 }
 COPY: Final = "a copy of a weight"
+MEETS: Final = "a name that another graph has, too"
 TOO_LARGE: Final = f"more than {MOST_TAKEN >> 20} MiB"
 TOO_MUCH: Final = "more work than the size of the model allows"
 
@@ -139,7 +140,7 @@ class _Folding:
         self.reshaped: dict[str, ValueInfo] = {}  # values of the main graph whose sizes onnx does not infer
         self.types: dict[str, Type] = {}  # of values of the main graph
         self._file: Spool | None = None
-        self._names: Names | None = None
+        self.names = Names(model)
 
     def fold(self) -> None:
         """Fold once."""
@@ -185,20 +186,24 @@ class _Folding:
         self.nodes += len(part.folded)
         if not part.folded:
             return
-        graph.node = [node for node in graph.node if id(node) not in part.folded]
-        graph.value_info = [value for value in entries(graph, "value_info") if value.name not in part.results]
-        used = _annotating(graph).union(*map(names_used, graph.node))
+        left = [node for node in graph.node if id(node) not in part.folded]
+        used = _annotating(graph).union(*map(names_used, left))
         outputs = {value.name for value in graph.output}
-        constants = []
-        for name, tensor in part.results.items():
-            if name not in used and name not in outputs and not (is_main and self.training):
-                continue
-            self.made.append(tensor)
-            if name in outputs or self.is_old:
-                constants.append(constant_node(tensor))
-            else:
-                graph.initializer.append(tensor)
-        graph.node = [*constants, *graph.node]
+        nodes: list[Node] = []
+        for node in graph.node:
+            results = [part.results[name] for name in node.output if name] if id(node) in part.folded else []
+            nodes += [] if results else [node]
+            for tensor in results:
+                name = tensor.name or ""
+                if name not in used and name not in outputs and not (is_main and self.training):
+                    continue
+                self.made.append(tensor)
+                if self.is_old or name in outputs:
+                    nodes.append(constant_node(tensor))
+                else:
+                    graph.initializer.append(tensor)
+        graph.node = nodes
+        graph.value_info = [value for value in entries(graph, "value_info") if value.name not in part.results]
 
     def kept(self, tensor: Tensor) -> Tensor:
         """A result of which only a small one is in memory."""
@@ -208,11 +213,6 @@ class _Folding:
         self._file = self._file or Spool(Path("the constants that were folded"))
         self._file.append(data)
         return with_raw_data(tensor, FileSpan(self._file, self._file.nbytes - len(data), len(data)))
-
-    def names(self) -> Names:
-        """The names in the model."""
-        self._names = self._names or Names(self.model)
-        return self._names
 
 
 class _GraphFolding:
@@ -292,14 +292,20 @@ class _GraphFolding:
         if tensor is None:
             return
         copy = replace(tensor, name=node.output[0])
-        if _nbytes(tensor) <= ALLOWANCE:
+        if _nbytes(tensor) <= ALLOWANCE and not self._meets(node):
             self._take(node, [copy])
         else:
             self.know((copy,))
             self.whole.left.append((node, COPY))
 
+    def _meets(self, node: Node) -> bool:
+        """Whether a value of the node has the name of one in another graph: an inner one may be ahead of it."""
+        return any(self.whole.names.counts[name] > 1 for name in node.output if name)
+
     def _reason(self, node: Node, taken: Iterable[Tensor]) -> str:
         """Why a node stays whose inputs are constants; nothing if it is computed."""
+        if self._meets(node):
+            return MEETS
         if key_of(node.domain, node.op_type, node.overload) in self.whole.functions:
             return "a function of the model"
         if node.domain not in STANDARD_DOMAINS:
@@ -337,6 +343,8 @@ class _GraphFolding:
     def _shape(self, node: Node) -> Array | None:
         """A shape, a size, or a part of a shape, with -1 for what is not known; nothing if it is something else."""
         if node.domain not in STANDARD_DOMAINS or len(node.output) != 1 or not node.output[0] or not node.input:
+            return None
+        if self._meets(node):
             return None
         dims = self.known.dims(node.input[0]) if len(node.input) == 1 else None
         if node.op_type == "Shape" and dims is not None:
@@ -398,7 +406,7 @@ class _GraphFolding:
     def _inlined(self, node: Node, branch: Graph) -> list[Node]:
         """The nodes of a branch, of which the graph then has the rest."""
         self.whole.branches += 1
-        nodes = inlined(node, branch, self.graph, self.whole.names(), with_initializers=not self.whole.is_old)
+        nodes = inlined(node, branch, self.graph, self.whole.names, with_initializers=not self.whole.is_old)
         self.know(branch.initializer)
         return nodes
 

@@ -101,7 +101,12 @@ def model_of(model: Model, nodes: Sequence[Node], known: dict[str, Tensor]) -> M
     return new
 
 
-_PROCESS = LimitedProcess("formats.onnxpb.evaluation", partial(needed, "onnx", "folded constants"))
+def new_process() -> LimitedProcess:
+    """A process that computes."""
+    return LimitedProcess("formats.onnxpb.evaluation", partial(needed, "onnx", "folded constants"))
+
+
+_PROCESS = new_process()
 
 
 # In the process
@@ -127,6 +132,7 @@ def _with_onnxruntime() -> Run:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False  # it would take more memory than the results need
+    options.add_session_config_entry("session.disable_prepacking", "1")  # with it, rounding depends on the pieces
     options.log_severity_level = 4
 
     def run(data: bytes, names: Sequence[str]) -> list[Tensor]:
