@@ -16,7 +16,7 @@ import numpy as np
 
 from formats.editing.branches import Names, branch_of, inlined
 from formats.editing.folding import FOLDED, INTEGERS, MOST_ELEMENTS, most_elements
-from formats.editing.inference import without_stated
+from formats.editing.inference import check_again, without_stated
 from formats.editing.node_forms import constant_node, constant_of_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.pruning import pruned_from
@@ -48,6 +48,7 @@ MOST_WORK, WORK_PER_BYTE = 64 << 20, 8
 IN_MEMORY: Final = 64 << 10  # bytes of a result that stays in memory; a larger one goes to a temporary file
 ROUNDS: Final = 8
 MOVING: Final = ("Concat", "Gather", "Slice", "Squeeze", "Unsqueeze")  # results have elements of inputs
+NUMBERS: Final = {row.number for row in dtypes.DATA_TYPES if row.bits}
 # Why a node stays whose inputs are constants.
 RANDOM = "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
 STAYS: Final = {
@@ -61,10 +62,13 @@ TOO_LARGE: Final = f"more than {MOST_TAKEN >> 20} MiB"
 TOO_MUCH: Final = "more work than the size of the model allows"
 
 
-def fold_in(model: Model) -> EditResult:
+def fold_in(model: Model, before: Model) -> EditResult:
     """Compute what nodes of the main graph and its subgraphs compute from constants; drop what nobody needs then.
 
-    Raises: MissingPackageError if onnx is not installed; UnsupportedError if a node ends the process that computes.
+    `before` is the model without any edit.
+
+    Raises: MissingPackageError if onnx is not installed; UnsupportedError if a node ends the process that computes;
+    EditError if the constants contradict a node, such as one in a branch that is never taken.
     """
     folding = _Folding(model)
     nodes = branches = 0
@@ -91,7 +95,8 @@ def fold_in(model: Model) -> EditResult:
         notes.append(f"not folded, though the inputs are constants: {joined(kinds)}")
     if not folding.sizes:
         notes.append("no shape is known: the model contradicts itself, or is too large for onnx")
-    return EditResult((*edits, *(Edit("stays", note) for note in notes)))
+    checked = check_again(model, before, "its constants") if edits else EditResult()
+    return EditResult((*edits, *(Edit("stays", note) for note in notes))) + checked
 
 
 class _Known(NamedTuple):
@@ -152,8 +157,13 @@ class _Folding:
 
     def _sizes(self) -> dict[int, dict[str, Sizes]]:
         """The sizes of values by name, for each graph by its `id`; nothing if they cannot be inferred."""
-        new = without_stated(self.model)
+        new = without_stated(self.model if len(_graphs(self.model)) == 1 else copied(self.model))
         graph = main_graph(new)
+        for inner in _graphs(new)[1:]:
+            inner.value_info = []
+            for value in (*inner.input, *inner.output):
+                if value.type is not None and value.type.tensor_type is not None:
+                    value.type.tensor_type.shape = None
         graph.value_info = [*self.reshaped.values()]
         if not self.is_old:  # onnx would follow the default of an input
             given = {value.name for value in graph.input}
@@ -409,11 +419,6 @@ class _GraphFolding:
         nodes = inlined(node, branch, self.graph, self.whole.names, with_initializers=not self.whole.is_old)
         self.know(branch.initializer)
         return nodes
-
-
-# Elements and graphs
-
-NUMBERS: Final = {row.number for row in dtypes.DATA_TYPES if row.bits}
 
 
 def _nbytes(tensor: Tensor) -> int:

@@ -61,7 +61,7 @@ def edited(
     if options.sort and not result.edits:
         result = EditResult((Edit("sort", "the nodes were in order"),))
     # What depends on dims or nodes is compared with the model before.
-    is_copied = not own or options.weights is not None or options.dim or options.bypass
+    is_copied = not own or options.weights is not None or options.dim or options.bypass or options.fold
     new = copied(model) if is_copied else model
     if options.weights is not None:
         result += set_weights_in(new, weights, origin)
@@ -74,7 +74,7 @@ def edited(
     if options.remove_output:
         result += remove_outputs_in(new, options.remove_output)
     if options.fold:
-        result += fold_in(new)
+        result += fold_in(new, model)
     if options.prune:
         result += prune_in(new)
     if options.rename:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import UnsupportedError
 from formats.extras import needed
-from formats.ir import dtypes
-from formats.ir.copies import shallow
+from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.model import Graph, Model, StringStringEntry, ValueInfo
 from formats.ir.storage import data_type, from_numpy
 from formats.onnxpb.limited_process import LimitedProcess, serve
@@ -52,13 +51,26 @@ def evaluated(model: Model, allowance: int) -> Evaluated:
     process, or takes too long.
     """
     word, data = _ask(model, allowance)
-    if word == "ended":  # by one of the nodes, or by all of them together
-        return _one_by_one(model, allowance)
-    if word != "model":
-        return Evaluated({}, {node.output[0]: UNKNOWN for node in model.graph.node})
-    answer = decode(Literal(data), Model)
-    results = {tensor.name or "": tensor for tensor in answer.graph.initializer}
-    return Evaluated(results, {entry.key or "": entry.value or "" for entry in answer.metadata_props})
+    if word == "model":
+        return _read(data)
+    # Each node alone, with what it takes: one of them may have ended the process, or all together need too much.
+    known = {tensor.name or "": tensor for tensor in model.graph.initializer}
+    whole = Evaluated({}, {})
+    for node in model.graph.node:
+        if not known.keys() >= {*filter(None, node.input)}:
+            continue
+        word, data = _ask(model_of(model, [node], known), allowance)
+        name = next(filter(None, node.output))
+        if word == "ended":
+            raise UnsupportedError(
+                "the process that computes constants ended, or took more than "
+                f"{SECONDS:.0f} s, for the node {node.op_type} {node.name or name}; leave out `fold`"
+            )
+        part = _read(data) if word == "model" else Evaluated({}, {name: UNKNOWN})
+        known.update(part.results)
+        whole.results.update(part.results)
+        whole.reasons.update(part.reasons)
+    return whole
 
 
 def _ask(model: Model, allowance: int) -> tuple[str, bytes]:
@@ -66,39 +78,26 @@ def _ask(model: Model, allowance: int) -> tuple[str, bytes]:
     return _PROCESS.ask(data, MEMORY_BYTES + MEMORY_PER_BYTE * len(data), SECONDS, allowance)
 
 
-def _one_by_one(model: Model, allowance: int) -> Evaluated:
-    """What each node computes, alone with what it takes."""
-    known = {tensor.name or "": tensor for tensor in model.graph.initializer}
-    reasons: dict[str, str] = {}
-    for node in model.graph.node:
-        if not known.keys() >= {*filter(None, node.input)}:
-            continue
-        word, data = _ask(model_of(model, [node], known), allowance)
-        if word == "ended":
-            name = f"{node.op_type} {node.name or node.output[0]}"
-            raise UnsupportedError(
-                f"the process that computes constants ended, or took more than {SECONDS:.0f} s, for the node {name}; "
-                "leave out `fold`"
-            )
-        answer = decode(Literal(data), Model) if word == "model" else Model(graph=Graph())
-        known.update((tensor.name or "", tensor) for tensor in answer.graph.initializer)
-        reasons.update((entry.key or "", entry.value or "") for entry in answer.metadata_props)
-    own = {name for node in model.graph.node for name in node.output}
-    return Evaluated({name: tensor for name, tensor in known.items() if name in own}, reasons)
+def _read(data: bytes) -> Evaluated:
+    answer = decode(Literal(data), Model)
+    return Evaluated(
+        {tensor.name or "": tensor for tensor in answer.graph.initializer},
+        {entry.key or "": entry.value or "" for entry in answer.metadata_props},
+    )
 
 
 def model_of(model: Model, nodes: Sequence[Node], known: dict[str, Tensor]) -> Model:
-    """A model of some nodes, with what they take as initializers, and all that they make as outputs."""
+    """A model of some nodes of another one, with what they take as initializers, and all that they make as outputs."""
     made = {name: None for node in nodes for name in node.output if name}
     taken = {name: None for node in nodes for name in node.input if name and name not in made}
-    new = shallow(model)
-    new.graph = Graph(
+    graph = Graph(
         node=[*nodes],
         name="constants",
         initializer=[known[name] for name in taken],
         output=[ValueInfo(name) for name in made],
     )
-    return new
+    sets = [entry for entry in model.opset_import if entry.domain in STANDARD_DOMAINS]
+    return Model(ir_version=max(model.ir_version or 0, FIRST_WITH_CONSTANTS), opset_import=sets, graph=graph)
 
 
 def new_process() -> LimitedProcess:
@@ -179,10 +178,10 @@ def _answer(data: bytes, run: Run, allowance: int) -> bytes:
             made = [together[name] for name in node.output if name] if together else None
             results = made or [*_computed(model, [node], known, run).values()]
         except Exception:
-            reasons[node.output[0]] = UNKNOWN
+            reasons[next(filter(None, node.output))] = UNKNOWN
             continue
         if sum(map(_nbytes, results)) > sum(_nbytes(known[name]) for name in {*node.input} - {""}) + allowance:
-            reasons[node.output[0]] = LARGER
+            reasons[next(filter(None, node.output))] = LARGER
         else:
             known.update((tensor.name or "", tensor) for tensor in results)
     new = Graph(initializer=[tensor for name, tensor in known.items() if name not in given])
