@@ -87,7 +87,7 @@ def fold_in(model: Model, before: Model) -> EditResult:
         edits.append(Edit("fold", f"{counted(branches, 'If')} replaced by the branch that it takes"))
     if pruned:
         edits.append(Edit("prune", f"{pruned} removed, which no output needs"))
-    notes = [] if edits else ["there was nothing to fold"]
+    notes = [] if nodes or branches else ["there was nothing to fold"]
     there = {id(node) for message in all_messages(model) for node in message.node}
     left = Counter(f"{node.op_type} ({reason})" for node, reason in folding.left if id(node) in there)
     if left:

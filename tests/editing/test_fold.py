@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.errors import UnsupportedError
+from formats.errors import EditError, UnsupportedError
 from formats.onnxpb import evaluation
 from tests.editing.test_tripping_models import INPUTS
 from tests.editing.tripping_models import tripping
@@ -214,9 +214,7 @@ def test_what_stays_is_said(reason: str, tmp_path: Path) -> None:
 def test_a_result_may_be_as_large_as_what_it_is_made_of() -> None:
     """A transposed weight takes the place of the weight, also one that does not stay in memory."""
     weight = np.random.default_rng(0).random((4, 50_000), "float32")
-    nodes = [NODE("Transpose", ["w"], ["t"]), NODE("MatMul", ["t", "v"], ["m"]), NODE("MatMul", ["x", "w"], ["y"])]
-    nodes[1] = NODE("Transpose", ["t"], ["u"])
-    nodes[2] = NODE("MatMul", ["x", "u"], ["y"])
+    nodes = [NODE("Transpose", ["w"], ["t"]), NODE("Transpose", ["t"], ["u"]), NODE("MatMul", ["x", "u"], ["y"])]
     assert operators(folded(model_of(nodes, [value("y", dims=None)], {"w": weight}))) == ["MatMul"]
 
 
@@ -273,6 +271,30 @@ def test_subgraphs_are_folded() -> None:
         new = folded(proto, {"x": np.ones((2, 4), "float32"), "c": np.array(condition)})
     inner = {attribute.name: [node.op_type for node in attribute.g.node] for attribute in new.graph.node[0].attribute}
     assert inner == {"then_branch": ["Mul"], "else_branch": ["Constant"]}
+
+
+def test_a_name_that_an_inner_graph_has_stays(tmp_path: Path) -> None:
+    """A constant would be there for the graph in the node ahead, which gives its name to a value of its own."""
+    bodies = {f"{name}_branch": branch(name, [NODE("Neg", ["x"], ["t"])], "t") for name in ("then", "else")}
+    nodes = [NODE("If", ["c"], ["p"], **bodies), NODE("Add", ["a", "a"], ["t"]), NODE("Mul", ["p", "t"], ["y"])]
+    proto = model_of(nodes, [value("y")], {"a": np.ones(4, "float32")}, inputs=[value("c", BOOL, [])])
+    new = folded(proto, {"x": np.ones((2, 4), "float32"), "c": np.array(True)})
+    assert operators(new) == ["If", "Add", "Mul"]
+    assert "1 Add (a name that another graph has, too)" in said(proto, tmp_path)
+
+
+def test_constants_that_contradict_a_node_are_refused() -> None:
+    """A branch that only other sizes take may be wrong for these: a runtime would refuse the folded model."""
+    wrong = [
+        NODE("ReduceMax", ["s"], ["k"], axes=[0], keepdims=0),
+        NODE("Reshape", ["x", "k"], ["r"]),
+        NODE("Concat", ["x", "r"], ["e"], axis=0),
+    ]
+    bodies = {"then_branch": branch("a", [NODE("Neg", ["x"], ["t"])], "t"), "else_branch": branch("b", wrong, "e")}
+    nodes = [NODE("If", ["c"], ["y"], **bodies)]
+    proto = model_of(nodes, [value("y", dims=None)], {"s": [[4, 2]]}, inputs=[value("c", BOOL, [])])
+    with pytest.raises(EditError, match=r"the model does not fit its constants: .*Concat"):
+        formats.from_onnx(proto).edit(fold=True)
 
 
 def test_weights_that_training_changes_are_no_constants() -> None:
