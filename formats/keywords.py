@@ -195,6 +195,9 @@ class EditKeywords(ConvertKeywords, total=False):
     """add_output: Values that become outputs, such as ['features', 'conv*'], or 'all'."""
     remove_output: Sequence[str] | None
     """remove_output: Outputs that are none any more, such as ['aux*']."""
+    fold: bool
+    """fold=True: Compute what nodes compute from constants and fixed shapes, and remove what is not needed
+    then."""
     prune: bool
     """prune=True: Remove what no output needs; inputs stay."""
     rename: Mapping[str, str] | None

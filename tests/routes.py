@@ -97,6 +97,7 @@ EFFECTS = {
     "EditOptions.bypass": Effect("edit wide.onnx new.onnx", "--bypass Mish"),
     "EditOptions.add_output": Effect("edit m.onnx new.onnx", "--add-output s"),
     "EditOptions.remove_output": Effect("edit m.onnx new.onnx --add-output s", "--remove-output y"),
+    "EditOptions.fold": Effect("edit m.onnx new.onnx --dim n=1", "--fold"),
     "EditOptions.prune": Effect("edit m.onnx new.onnx", "--prune"),
     "EditOptions.prefix": Effect("edit m.onnx new.onnx", "--prefix a/"),
     "EditOptions.strip_docs": Effect("edit m.onnx new.onnx", "--strip-docs"),

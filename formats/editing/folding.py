@@ -57,7 +57,7 @@ def _computed(node: Node, constants: Mapping[str, Tensor]) -> Array | None:
         return None
     arrays = [tensor.numpy() for tensor in tensors if tensor is not None]
     try:
-        if _most_elements(node, arrays) > MOST_ELEMENTS:
+        if most_elements(node, arrays) > MOST_ELEMENTS:
             return None
         array = FOLDED[node.op_type or ""](node, arrays)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # the node is not valid
@@ -65,7 +65,7 @@ def _computed(node: Node, constants: Mapping[str, Tensor]) -> Array | None:
     return array if array is not None and array.dtype.name in INTEGERS.values() else None
 
 
-def _most_elements(node: Node, arrays: list[Array]) -> int:
+def most_elements(node: Node, arrays: list[Array]) -> int:
     """How many elements a result has at most, before it is computed."""
     if node.op_type == "Concat":
         return sum(array.size for array in arrays)

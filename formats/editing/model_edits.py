@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from formats.editing.computed_constants import fold_in
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
@@ -48,7 +49,7 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, constants, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`, and `inputs` those
     of `options.input_to_initializer`, or `None` for defaults. If nobody else uses the model, it is the caller's `own`:
@@ -63,7 +64,7 @@ def edited(
     if options.sort and not result.edits:
         result = EditResult((Edit("sort", "the nodes were in order"),))
     # What depends on dims or nodes is compared with the model before.
-    is_copied = not own or options.weights is not None or options.dim or options.bypass
+    is_copied = not own or options.weights is not None or options.dim or options.bypass or options.fold
     new = copied(model) if is_copied else model
     if options.weights is not None:
         result += set_weights_in(new, weights, origin, before=model, cast=options.cast)
@@ -79,6 +80,8 @@ def edited(
         result += add_outputs_in(new, options.add_output)
     if options.remove_output:
         result += remove_outputs_in(new, options.remove_output)
+    if options.fold:
+        result += fold_in(new, model)
     if options.prune:
         result += prune_in(new)
     if options.rename:

@@ -133,7 +133,7 @@ class EditOptions:
     `initializer_to_input`: weights that become inputs. `input_to_initializer`: inputs that become weights: names of
     those with a default, or arrays or files by name. `bypass`: nodes that are taken out. `add_output`, `remove_output`:
     values that become outputs, or are none any more.
-    `prune`: what no output needs is removed.
+    `fold`: what nodes compute from constants is computed. `prune`: what no output needs is removed.
 
     `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
     are removed.
@@ -207,6 +207,12 @@ class EditOptions:
         "Make an output an inner value; --prune also removes what computes it.",
         panel=CHANGES,
         keyword_help="Outputs that are none any more, such as ['aux*'].",
+    )
+    fold: bool = option(
+        False,
+        SWITCH,
+        "Compute what nodes compute from constants and fixed shapes, and remove what is not needed then.",
+        panel=CHANGES,
     )
     prune: bool = option(
         False,

@@ -23,6 +23,13 @@ def prune_in(model: Model) -> EditResult:
 
     What training needs stays, too, and so do all inputs, and initializers that are defaults of inputs.
     """
+    what = pruned_from(model)
+    text = f"{what} removed, which no output needs" if what else "there was nothing that no output needs"
+    return EditResult((Edit("prune", text),))
+
+
+def pruned_from(model: Model) -> str:
+    """What was removed of a model, since no output needs it: numbers, or nothing."""
     removed: Counter[str] = Counter()
     before = len(model.functions)
     needed: set[str] = set()  # for training
@@ -39,9 +46,7 @@ def prune_in(model: Model) -> EditResult:
         _prune(function, set(), removed)
     model.functions = called_functions(model)  # without those that only nodes called that are gone
     removed["function"] = before - len(model.functions)
-    shown = [counted(count, kind) for kind, count in removed.items() if count]
-    what = f"{joined(shown)} removed, which no output needs" if shown else "there was nothing that no output needs"
-    return EditResult((Edit("prune", what),))
+    return joined([counted(count, kind) for kind, count in removed.items() if count])
 
 
 def _prune(message: Graph | Function, needed: set[str], removed: Counter[str]) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import subprocess
 import sys
-import threading
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +15,7 @@ from formats.ir.copies import shallow
 from formats.ir.functions import expanded_size, functions_of
 from formats.ir.model import Attribute, AttributeType, Model, entries
 from formats.ir.storage import with_raw_data, with_reference
+from formats.onnxpb.limited_process import LimitedProcess
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded_for_protobuf
 from formats.tensordata.sources.source import Literal
@@ -35,9 +33,8 @@ MEMORY_BYTES: Final = 192 << 20  # of which Python, numpy and onnx take about a 
 MEMORY_PER_BYTE: Final = 200
 RESULT_BYTES: Final = 16 << 20
 RESULT_PER_BYTE: Final = 16
-# It finds the modules that this process finds, but none in the current folder, which `-c` alone would add.
-ONE_THREAD: Final = dict.fromkeys(("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # for memory
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from formats.onnxpb.inference_process import main; main()"
+SECONDS: Final = 20.0  # of processor time that a request may take
+SECONDS_PER_BYTE: Final = 20e-6
 
 
 def without_weights(tensor: Tensor) -> Tensor:
@@ -64,10 +61,11 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     data = encoded_for_protobuf(_with_one_side(model), without_weights)
     if data is None:
         return None
-    word, result = _PROCESS.ask(data, strict=strict, follows_data=True)
+    limits = _memory(len(data)), SECONDS + SECONDS_PER_BYTE * len(data)
+    word, result = _PROCESS.ask(data, *limits, strict, True)
     if word in ("memory", "ended"):
         # It keeps the elements of vectors, even of floats: without them, it knows fewer shapes.
-        word, result = _PROCESS.ask(data, strict=strict, follows_data=False)
+        word, result = _PROCESS.ask(data, *limits, strict, False)
     if word in ("memory", "ended"):
         raise UnsupportedError(
             f"onnx cannot infer the shapes of this graph of {len(data):,} bytes with {_memory(len(data)) >> 20:,} MiB "
@@ -125,75 +123,7 @@ def _memory(nbytes: int) -> int:
     return MEMORY_BYTES + MEMORY_PER_BYTE * nbytes
 
 
-class _InferenceProcess:
-    """The process that infers, started when it is first asked; one request at a time."""
-
-    def __init__(self) -> None:
-        self._forget()
-        atexit.register(self._end)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        """The process is that of another one, which has been copied."""
-        self._lock = threading.Lock()
-        self._running: subprocess.Popen[bytes] | None = None
-
-    def ask(self, data: bytes, *, strict: bool, follows_data: bool) -> tuple[str, bytes]:
-        """The word and the bytes of the answer; `ended` if the process has ended, since a request took too much."""
-        with self._lock:
-            running = self._running or self._started()
-            self._running = None  # if the caller is interrupted now, nobody reads the rest of the answer
-            assert running.stdin is not None
-            try:
-                running.stdin.write(b"%d %d %d %d\n" % (len(data), strict, follows_data, _memory(len(data))))
-                running.stdin.write(data)
-                running.stdin.flush()
-                answer = _answer(running)
-            except OSError:  # it has ended
-                answer = "ended", b""
-            except BaseException:
-                running.kill()
-                raise
-            if answer[0] == "ended":
-                running.kill()
-                running.communicate()
-            else:
-                self._running = running
-            return answer
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        running = subprocess.Popen(  # noqa: S603 - this Python
-            [sys.executable, "-I", "-c", PROGRAM, *filter(None, sys.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what C++ says when it ends the process
-            env={**os.environ, **ONE_THREAD},
-        )
-        word, text = _answer(running)
-        if word != "ready":
-            running.kill()
-            running.communicate()
-            with needed("onnx", "inferred shapes"):
-                raise ImportError(text.decode(errors="replace") or "its process does not start")
-        return running
-
-    def _end(self) -> None:
-        if self._running is not None:
-            self._running.communicate()
-
-
-def _answer(running: subprocess.Popen[bytes]) -> tuple[str, bytes]:
-    """The word and the bytes of the next answer; `ended` if there is none."""
-    assert running.stdout is not None
-    word, _, nbytes = running.stdout.readline().partition(b" ")
-    if not nbytes:
-        return "ended", b""
-    data = running.stdout.read(int(nbytes))
-    return (word.decode(), data) if len(data) == int(nbytes) else ("ended", b"")
-
-
-_PROCESS = _InferenceProcess()
+_PROCESS = LimitedProcess("formats.onnxpb.inference_process", partial(needed, "onnx", "inferred shapes"))
 
 
 def _one_line(text: str) -> str:

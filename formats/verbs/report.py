@@ -170,7 +170,7 @@ class ConversionReport:
         if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
         rounding = next((words for kind, words in ROUNDING.items() if kind in kinds), "")
-        if is_translated and not rounding:
+        if not rounding and (is_translated or "fold" in kinds):
             rounding = ", up to rounding"
         same = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
         return verdict(self.losses, same, "" if same.startswith(DIFFERS) else rounding)

@@ -114,7 +114,25 @@ def dims(count: int) -> onnx.ModelProto:
     return finished(nodes, inputs, [value(f"y{index}", (f"b{index}", 4)) for index in range(count // 2)], [])
 
 
-MODELS = {made.__name__: made for made in (chain, wide, fan, branches, functions, dims)}
+def constants(count: int) -> onnx.ModelProto:
+    """Nodes that compute constants in rows, each of which one node uses, and an If whose condition is one, too."""
+    nodes = [helper.make_node("Relu", ["x"], ["v0"]), helper.make_node("Not", ["c"], ["known"])]
+    for index in range(count // 4):
+        nodes.append(helper.make_node("Add", [f"w{index}", f"w{index}"], [f"c{index}"]))
+        nodes.append(helper.make_node("Neg", [f"c{index}"], [f"d{index}"]))
+        nodes.append(helper.make_node("Shape", [f"v{index}"], [f"s{index}"]))
+        nodes.append(helper.make_node("Add", [f"v{index}", f"d{index}"], [f"v{index + 1}"]))
+    for index in range(count // 16):
+        made = [helper.make_node("Add", [f"v{count // 4}", f"d{index}"], ["t"])]
+        bodies = {f"{name}_branch": helper.make_graph(made, name, [], [value("t")]) for name in ("then", "else")}
+        nodes.append(helper.make_node("If", ["known"], [f"y{index}"], **bodies))
+    nodes.append(helper.make_node("Sum", [f"y{index}" for index in range(count // 16)], ["y"]))
+    weights = [weight(f"w{index}") for index in range(count // 4)]
+    condition = helper.make_tensor("c", TensorProto.BOOL, [], [False])
+    return finished(nodes, [value("x")], [value("y")], [*weights, condition])
+
+
+MODELS = {made.__name__: made for made in (chain, wide, fan, branches, functions, dims, constants)}
 
 
 def all_names(model: Any) -> dict[str, str]:
@@ -133,6 +151,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     ),
     "prefix": lambda model: model.edit(prefix="a/"),
     "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
+    "fold": lambda model: model.edit(fold=True),
     "prune": lambda model: model.edit(prune=True),
     "dedup": lambda model: formats.dumps(model, "onnx", dedup=True),
     "weights as inputs and back": lambda model: model.edit(
@@ -176,7 +195,7 @@ def seconds(work: Callable[[Any], object], subject: Any) -> float:
     return min(times)
 
 
-WITHOUT = {("bypass by name", "wide"), ("bypass by name", "dims")}  # they have no node that does nothing
+WITHOUT = {("bypass by name", kind) for kind in ("wide", "dims", "constants")}  # they have no node that does nothing
 CASES = [(name, kind) for name in (*EDITS, *VERBS) for kind in MODELS if (name, kind) not in WITHOUT]
 
 
