@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
-from formats.errors import EditError, MissingPackageError
+from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.copies import copied, shallow
 from formats.ir.model import Dimension, Graph, Model, entries
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DIMS = "these dims"  # which an error names
 RECURRENT = ("GRU", "LSTM", "RNN")
+TOO_LARGE = "the model has more than 2 GiB without its weights, too much for onnx"
 GENERATED = "unk__"  # the start of names that onnx gives to dims
 
 
@@ -39,7 +40,25 @@ def infer_in(model: Model) -> None:
     """
     with_types = inferred(model, strict=True)
     if with_types is None:
-        raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
+        raise EditError(TOO_LARGE)
+    _add(model, with_types)
+
+
+def infer_known_in(model: Model) -> list[str]:
+    """Do what `infer_in` does as far as it is possible, and return what is not known for which reason, or was wrong."""
+    try:
+        with_types, is_stale = _checked(model, model)
+    except (MissingPackageError, UnsupportedError) as error:
+        return [f"nothing is inferred; {error.message}"]
+    if with_types is None:
+        return [f"nothing is inferred; the model contradicts itself, or {TOO_LARGE}"]
+    corrected = [loss.detail for loss in _corrected(model, with_types)] if is_stale else []
+    _add(model, with_types)
+    return corrected
+
+
+def _add(model: Model, with_types: Model) -> None:
+    """Add inferred types and shapes to the graphs of a model where it does not state them."""
     names = _stated_names(model)
     for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
         inferred_values = _named([*other.value_info, *other.output])

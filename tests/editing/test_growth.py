@@ -156,6 +156,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
 VERBS: dict[str, Callable[[Path], object]] = {
     "verify": formats.verify,
     "inspect": formats.inspect,
+    "shapes and macs": lambda path: formats.inspect(path, shapes=True, macs=True),
     "diff": lambda path: formats.diff(path, path.with_name("twin.onnx")),
     "files": formats.files,
 }

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.editing.folding import constants_of
+from formats.verbs.shapes import shapes_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "prefix": lambda model: model.edit(prefix="p/", rename={"x": "q"}),
     "extract": lambda model: model.extract(outputs=["r"]),
     "merge": lambda model: model.merge(model),
+    "shapes and macs": lambda model: shapes_of_model(model, lists_values=True, counts_macs=True, dim={"x:0": 8}),
     "to rten": lambda model: formats.dumps(model, "rten"),
     "to ort": lambda model: formats.dumps(model, "ort"),
 }
