@@ -190,6 +190,8 @@ class EditKeywords(ConvertKeywords, total=False):
     """remove_output: Outputs that are none any more, such as ['aux*']."""
     prune: bool
     """prune=True: Remove what no output needs; inputs stay."""
+    layout: Mapping[str, str] | None
+    """layout: New layouts of inputs and outputs, such as {'images': 'NHWC'}."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
     prefix: str | None

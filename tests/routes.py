@@ -95,6 +95,7 @@ EFFECTS = {
     "EditOptions.add_output": Effect("edit m.onnx new.onnx", "--add-output s"),
     "EditOptions.remove_output": Effect("edit m.onnx new.onnx --add-output s", "--remove-output y"),
     "EditOptions.prune": Effect("edit m.onnx new.onnx", "--prune"),
+    "EditOptions.layout": Effect("edit image.onnx new.onnx", "--layout image=NHWC"),
     "EditOptions.prefix": Effect("edit m.onnx new.onnx", "--prefix a/"),
     "EditOptions.strip_docs": Effect("edit m.onnx new.onnx", "--strip-docs"),
     "EditOptions.strip_training": Effect("edit m.onnx new.onnx", "--strip-training"),
@@ -219,6 +220,10 @@ def make_folder(path: Path) -> None:
         opset_imports=[helper.make_opsetid("", 22)],
         ir_version=10,
     )
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, 4, 5]) for name in ("image", "out")]
+    pixels = helper.make_graph([helper.make_node("Relu", ["image"], ["out"], name="act")], "g", ends[:1], ends[1:])
+    image = helper.make_model(pixels, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(image, path / "image.onnx")
     onnx.save(plain, path / "m.onnx")
     onnx.save(large, path / "large.onnx")
     onnx.save(wide, path / "wide.onnx")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
+from formats.editing.interface import set_layouts_in
 from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
@@ -46,7 +47,7 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, layouts, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
     uses the model, it is the caller's `own`: then names change in it, without a copy.
@@ -74,6 +75,8 @@ def edited(
         result += remove_outputs_in(new, options.remove_output)
     if options.prune:
         result += prune_in(new)
+    if options.layout:
+        result += set_layouts_in(new, options.layout)
     if options.rename:
         result += rename_in(new, options.rename)
     if options.prefix:

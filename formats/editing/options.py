@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
 from formats.options import CHANGES, SWITCH, OptionKind, Typed, filled_text, name_and_value, option, pairs, settle, text
+from formats.words import joined
 
 if TYPE_CHECKING:
     from formats.tensordata.plan import Loss
@@ -93,6 +94,23 @@ SIZES = OptionKind(
     repeatedly=True,
     keyword_words="a dictionary of sizes or new names, such as {'batch': 1} or {'images:0': 'batch'}",
 )
+LAYOUTS = ["CHW", "HWC", "NCL", "NLC", "NCHW", "NHWC", "NCDHW", "NDHWC"]
+
+
+def _layouts(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not {*value.values()} <= {*LAYOUTS}:
+        raise ValueError(value)
+    return {filled_text(name): layout for name, layout in value.items()}
+
+
+LAYOUT = OptionKind(
+    f"NAME=LAYOUT, such as images=NHWC; the layouts are {joined(LAYOUTS)}",
+    _layouts,
+    "NAME=LAYOUT",
+    name_and_value,
+    repeatedly=True,
+    keyword_words=f"a dictionary of names and layouts, such as {{'images': 'NHWC'}}; these are {joined(LAYOUTS)}",
+)
 WEIGHTS = OptionKind(
     "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
 )
@@ -105,7 +123,7 @@ class EditOptions:
     `MetadataOptions` come after them.
 
     `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
-    `prune`: what no output needs is removed.
+    `prune`: what no output needs is removed. `layout`: inputs and outputs get another order of axes.
 
     `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
     are removed.
@@ -168,6 +186,13 @@ class EditOptions:
         "Remove what no output needs; inputs stay.",
         panel=CHANGES,
         common=True,
+    )
+    layout: Mapping[str, str] | None = option(
+        None,
+        LAYOUT,
+        "Give an input or output another layout, such as images=NHWC, by a Transpose.",
+        panel=CHANGES,
+        keyword_help="New layouts of inputs and outputs, such as {'images': 'NHWC'}.",
     )
     rename: Mapping[str, str] | None = option(
         None,

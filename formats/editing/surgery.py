@@ -155,7 +155,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
         raise EditError(f"the node {new.op_type} has the output {min(meeting)}, the name of another value")
     at = next((index for index, maker in enumerate(main_graph(model).node) if after in maker.output), None)
     if at is None:  # an input or an initializer
-        _rename_uses(main_graph(model), scope, {after: new.output[0]})
+        rename_uses(main_graph(model), scope, {after: new.output[0]})
         main_graph(model).node.insert(0, new)
         return
     before = fresh(after, taken | {*new.output})
@@ -167,7 +167,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     main_graph(model).node.insert(at + 1, new)
 
 
-def _rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
+def rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
     """Give inputs and initializers other names where the graph and those in it use them, but not where they stand."""
     if both := [value.name for value in graph.output if value.name in names]:
         raise EditError(f"{both[0]} is both an input and an output of the graph")

@@ -61,7 +61,7 @@ def edit(
 
     Without `dst`, `src` is an archive (.onnxz) that is changed in place: only its end is written again. The edits are
     `EditOptions`, in this order: `sort`, `weights`, `dim`, `bypass`, `add_output`, `remove_output`,
-    `prune`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other keywords and `options` are those of
+    `prune`, `layout`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other keywords and `options` are those of
     `convert`.
 
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it

@@ -34,6 +34,7 @@ VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
     "bypass": "differs: nodes are bypassed",
+    "layout": "computes the same, with other layouts",
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
@@ -58,6 +59,7 @@ MANY = {
     "bypass": "nodes bypassed",
     "identity": "nodes that do nothing bypassed",
     "add_output": "values are outputs",
+    "layout": "layouts changed",
     "remove_output": "values are no outputs any more",
     "inputs": "inputs are not needed, and left out",
 }

@@ -1,0 +1,145 @@
+"""Inputs and outputs with another layout or type; the rest of the model gets what it got before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import formats
+from tests import commands
+from tests.editing.nested_models import results
+
+FLOAT, FLOAT16, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
+ALL_EDITS = ("--layout", "x=NHWC", "--layout", "y=NHWC")
+# The layout that a value has, that which it gets, and the axes of numpy that make the second of the first.
+LAYOUTS = [
+    ("CHW", "HWC", (1, 2, 0)),
+    ("NCL", "NLC", (0, 2, 1)),
+    ("NCHW", "NHWC", (0, 2, 3, 1)),
+    ("NCDHW", "NDHWC", (0, 2, 3, 4, 1)),
+]
+
+
+def model_of(dims: Any, elem_type: int = FLOAT, opset: int = 17, ir_version: int = 8) -> onnx.ModelProto:
+    """`y` is twice `x`, and a subgraph adds `x` to it for `z`; `x` has a denotation."""
+    x, y, z = (helper.make_tensor_value_info(name, elem_type, dims) for name in "xyz")
+    for axis, dim in enumerate(x.type.tensor_type.shape.dim):
+        dim.denotation = f"AXIS_{axis}"
+    out = helper.make_tensor_value_info("b", elem_type, dims)
+    body = helper.make_graph([helper.make_node("Add", ["x", "y"], ["b"])], "body", [], [out])
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["y"], name="twice"),
+        helper.make_node("If", ["yes"], ["z"], then_branch=body, else_branch=body),
+    ]
+    yes = numpy_helper.from_array(np.array(True), "yes")
+    inputs = [x, helper.make_tensor_value_info("yes", TensorProto.BOOL, [])] if ir_version < 4 else [x]
+    graph = helper.make_graph(nodes, "g", inputs, [y, z], [yes])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+
+
+def edit(path: Path, *words: str) -> onnx.ModelProto:
+    """The model after an edit by the command, which is that of the library, and checked."""
+    new = path.with_name("new.onnx")
+    done = commands.run("formats", "edit", path, new, "--force", *words)
+    assert (0, "") == (done.exit_code, done.stderr), done.stderr
+    proto = onnx.load(new)
+    onnx.checker.check_model(proto, full_check=True)
+    return proto
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+@pytest.mark.parametrize(("first", "last", "axes"), LAYOUTS)
+def test_layouts_change_both_ways(first: str, last: str, axes: tuple[int, ...], is_back: bool, tmp_path: Path) -> None:
+    """An input and an output get the other layout, with their names and dims; the numbers are the same."""
+    sizes = {"N": 2, "C": 3, "D": 4, "H": 5, "W": 6, "L": 7}
+    old, new = (last, first) if is_back else (first, last)
+    axes = tuple(np.argsort(axes)) if is_back else axes
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of([letter.lower() for letter in old]), path)
+    proto = edit(path, "--layout", f"x={new}", "--layout", f"z={new}")
+    assert formats.load(path).edit(layout={"x": new, "z": new}) == formats.load(tmp_path / "new.onnx")
+    found = {value.name: value.type.tensor_type.shape.dim for value in (*proto.graph.input, *proto.graph.output)}
+    assert (
+        [letter.lower() for letter in new]
+        == [dim.dim_param for dim in found["x"]]
+        == [dim.dim_param for dim in found["z"]]
+    )
+    assert [letter.lower() for letter in old] == [dim.dim_param for dim in found["y"]]
+    assert [f"AXIS_{old.index(letter)}" for letter in new] == [dim.denotation for dim in found["x"]]
+    x = np.random.default_rng(1).random([sizes[letter] for letter in old], "float32")
+    y, z = results(proto, tmp_path, x=x.transpose(axes))
+    np.testing.assert_array_equal(y, x + x)
+    np.testing.assert_array_equal(z, (x + x + x).transpose(axes))
+
+
+def test_inner_values_keep_their_description(tmp_path: Path) -> None:
+    """What had the name of the end is described as the end was; a value with the next name is not met."""
+    proto = model_of([2, 3, 4, 5])
+    proto.graph.node[0].name = ""
+    proto.graph.node.append(helper.make_node("Identity", ["y"], ["x_2"]))
+    onnx.save(proto, tmp_path / "m.onnx")
+    new = edit(tmp_path / "m.onnx", "--layout", "x=NHWC")
+    described = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in new.graph.value_info
+    }
+    assert {"x_3": [2, 3, 4, 5]} == described
+    assert [2, 4, 5, 3] == [dim.dim_value for dim in new.graph.input[0].type.tensor_type.shape.dim]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--layout", "q=NHWC"], "no input or output is called 'q'"),
+        (["--layout", "y=HWC"], "y has 4 dims, and HWC is for 3; for these there are NCHW and NHWC"),
+        (["--layout", "flat=NHWC"], "flat has 1 dims, and NHWC is for 4"),
+        (["--layout", "free=NHWC"], "the rank of free is not known"),
+        (["--layout", "given=NHWC"], "given has a default value, an initializer, which would need the new form, too"),
+        (["--layout", "both=NHWC"], "both is both an input and an output of the graph"),
+        (["--layout", "held=NHWC"], "held is an initializer, and no node makes it"),
+    ],
+)
+def test_what_has_no_layout_is_refused(words: list[str], message: str, tmp_path: Path) -> None:
+    """An unknown name, another rank, an unknown rank, a default and an end that is two ends are errors."""
+    proto = model_of([2, 3, 4, 5])
+    ends = {name: helper.make_tensor_value_info(name, FLOAT, [2, 3, 4, 5]) for name in ("given", "both", "held")}
+    ends["flat"] = helper.make_tensor_value_info("flat", FLOAT, [2])
+    ends["free"] = helper.make_tensor_value_info("free", FLOAT, None)
+    proto.graph.input.extend(ends[name] for name in ("given", "both", "flat", "free"))
+    proto.graph.output.extend(ends[name] for name in ("both", "held"))
+    for name in ("given", "held"):
+        proto.graph.initializer.append(numpy_helper.from_array(np.ones((2, 3, 4, 5), "float32"), name))
+    onnx.save(proto, tmp_path / "m.onnx")
+    done = commands.run("formats", "edit", tmp_path / "m.onnx", tmp_path / "new.onnx", *words)
+    assert 1 == done.exit_code
+    assert f"m.onnx: {message}" in done.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+def test_a_layout_that_does_not_exist_is_a_mistake(digits: Path) -> None:
+    """A word that is no layout is a mistake in the command line, and lists those that there are."""
+    done = commands.run("formats", "edit", digits, "new.onnx", "--layout", "image=NWHC")
+    assert 2 == done.exit_code
+    assert "NCHW, NHWC" in done.stderr
+
+
+def test_the_graph_alone_is_written(tmp_path: Path) -> None:
+    """Over itself, only the graph of a model with data files is written; without its data, too."""
+    proto = model_of([2, 3, 4, 5])
+    weight = numpy_helper.from_array(np.ones(5, "float32"), "w")
+    proto.graph.initializer.append(weight)
+    proto.graph.node.append(helper.make_node("Mul", ["y", "w"], ["v"]))
+    path, data = tmp_path / "m.onnx", tmp_path / "w.bin"
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    before = data.stat()
+    done = commands.run("formats", "edit", path, path, "--force", *ALL_EDITS)
+    assert 0 == done.exit_code
+    assert "stays as it is; only the graph was written" in done.stdout
+    assert (before.st_mtime_ns, before.st_ino) == (data.stat().st_mtime_ns, data.stat().st_ino)
+    data.unlink()
+    done = commands.run("formats", "edit", path, path, "--force", "--no-data", "--layout", "x=NCHW")
+    assert 0 == done.exit_code
