@@ -190,6 +190,14 @@ class EditKeywords(ConvertKeywords, total=False):
     """remove_output: Outputs that are none any more, such as ['aux*']."""
     prune: bool
     """prune=True: Remove what no output needs; inputs stay."""
+    uint8_input: Sequence[str] | None
+    """uint8_input: Inputs that become uint8, such as ['images']."""
+    scale: str | float | None
+    """scale=NUMBER: Multiply uint8 inputs by NUMBER; 1/255 divides by 255."""
+    mean: float | Sequence[float] | None
+    """mean: What is subtracted from uint8 inputs after `scale`: a number, or one for each channel."""
+    std: float | Sequence[float] | None
+    """std: What uint8 inputs are divided by after `mean`: a number, or one for each channel."""
     layout: Mapping[str, str] | None
     """layout: New layouts of inputs and outputs, such as {'images': 'NHWC'}."""
     rename: Mapping[str, str] | None

@@ -5,27 +5,32 @@ Spec: ONNX operators, Transpose, Cast, Mul, Div and Sub.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from formats.editing.node_forms import constant_node
 from formats.editing.operator_sets import version_of
 from formats.editing.options import LAYOUTS, Edit, EditResult
 from formats.editing.renaming import apply
-from formats.editing.scopes import fresh, main_graph, scopes_of, shape_of
+from formats.editing.scopes import fresh, main_graph, names_of, scopes_of, shape_of
 from formats.editing.surgery import make_node, rename_uses
 from formats.errors import EditError
 from formats.ir import ONNX, dtypes
 from formats.ir.copies import copied
 from formats.ir.model import entries
+from formats.ir.storage import from_numpy
 from formats.ir.summary import type_with_dims
 from formats.words import joined, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from formats.editing.options import EditOptions
     from formats.ir.model import Model, Node, TensorShape, ValueInfo
 
 BROADCASTING: Final = 7  # the first version in which Mul and Sub take a number for each channel without an attribute
-FLOATS: Final = {dtypes.FLOAT: "float32", dtypes.FLOAT16: "float16", dtypes.DOUBLE: "float64"}
+FLOATS: Final = (dtypes.FLOAT, dtypes.DOUBLE, dtypes.FLOAT16, dtypes.BFLOAT16)
 
 
 class _Edges:
@@ -136,3 +141,65 @@ def _other(layout: str) -> str:
     if not layout.endswith("C"):
         return f"{rest}C"
     return f"NC{rest[1:]}" if rest.startswith("N") else f"C{rest}"
+
+
+def set_uint8_inputs_in(model: Model, options: EditOptions) -> EditResult:
+    """Make inputs uint8: a Cast, and what `scale`, `mean` and `std` say, in float32, or in double for double.
+
+    Raises: EditError for a name that no input has, an input of other numbers, or an unknown axis of channels.
+    """
+    edges = _Edges(model, BROADCASTING)
+    edits = []
+    for name in dict.fromkeys(names_of("uint8_input", options.uint8_input or (), edges.inputs)):
+        value = edges.inputs.get(name)
+        if value is None:
+            raise EditError(f"no input is called {name!r}{nearest(name, edges.inputs, kind='input')}")
+        tensor = value.type.tensor_type if value.type is not None else None
+        if tensor is None or tensor.elem_type not in FLOATS:
+            raise EditError(f"{name} is {type_with_dims(value.type) or 'of no known type'}, and no tensor of floats")
+        before = type_with_dims(value.type)
+        steps = [*_steps(value, options)]
+        # Short floats are too short to compute in, and onnxruntime does it in float32.
+        computing = dtypes.DOUBLE if tensor.elem_type == dtypes.DOUBLE else dtypes.FLOAT
+        nodes = [make_node("Cast", [name], [edges.fresh(name)], to=computing if steps else tensor.elem_type)]
+        for operator, word, numbers in steps:
+            array = numbers.astype("float64" if computing == dtypes.DOUBLE else "float32")
+            constant = constant_node(from_numpy(array, edges.fresh(f"{name}_{word}")))
+            nodes += [constant, make_node(operator, [nodes[-1].output[0], constant.output[0]], [edges.fresh(name)])]
+        if steps and tensor.elem_type != computing:
+            nodes.append(make_node("Cast", nodes[-1].output, [""], to=tensor.elem_type))
+        nodes[-1].output = [edges.behind_input(value)]
+        edges.first += nodes
+        tensor.elem_type = dtypes.UINT8
+        words = "".join(f", {operator} {word}" for operator, word, _ in steps)
+        edits.append(Edit("uint8_input", f"{name} is {type_with_dims(value.type)}; it was {before}: Cast{words}"))
+    edges.finish()
+    return EditResult(tuple(edits))
+
+
+def _steps(value: ValueInfo, options: EditOptions) -> Iterator[tuple[str, str, np.ndarray[Any, Any]]]:
+    """The operators behind the Cast, each with a word for its numbers, and with these."""
+    factor, divisor = options.scale or (1, 1)
+    if factor != 1:
+        yield "Mul", "scale", np.array(factor)
+    if divisor != 1:
+        yield "Div", "divisor", np.array(divisor)
+    for operator, word, numbers in (("Sub", "mean", options.mean), ("Div", "std", options.std)):
+        if numbers is not None:
+            yield operator, word, _by_channel(value, numbers)
+
+
+def _by_channel(value: ValueInfo, numbers: Sequence[float]) -> np.ndarray[Any, Any]:
+    """A number, or numbers along the axis of channels: the only one that has as many, of those that can be it."""
+    if len(numbers) == 1:
+        return np.array(numbers[0])
+    shape = shape_of(value)
+    rank = 0 if shape is None else len(shape.dim)
+    possible = (1, rank - 1) if rank > len("CHW") else range(rank)
+    axes = [axis for axis in possible if shape is not None and shape.dim[axis].dim_value == len(numbers)]
+    if len(axes) != 1:
+        what = f"{len(axes)} axes" if axes else "no axis"
+        raise EditError(
+            f"{value.name} is {type_with_dims(value.type)}: {what} can have {len(numbers)} channels; set `dim`"
+        )
+    return np.array(numbers).reshape([-1 if axis == axes[0] else 1 for axis in range(rank)])

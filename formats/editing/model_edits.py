@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
-from formats.editing.interface import set_layouts_in
+from formats.editing.interface import set_layouts_in, set_uint8_inputs_in
 from formats.editing.merging import merge_in, with_same_sets
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
@@ -75,6 +75,8 @@ def edited(
         result += remove_outputs_in(new, options.remove_output)
     if options.prune:
         result += prune_in(new)
+    if options.uint8_input:
+        result += set_uint8_inputs_in(new, options)
     if options.layout:
         result += set_layouts_in(new, options.layout)
     if options.rename:

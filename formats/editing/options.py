@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import OptionError
@@ -111,6 +112,38 @@ LAYOUT = OptionKind(
     repeatedly=True,
     keyword_words=f"a dictionary of names and layouts, such as {{'images': 'NHWC'}}; these are {joined(LAYOUTS)}",
 )
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    """Finite numbers, from one, a list of them, or a text in which commas separate them."""
+    words = value.split(",") if isinstance(value, str) else [value] if isinstance(value, (int, float)) else [*value]
+    numbers = tuple(float(word) for word in words)
+    if not numbers or not all(map(isfinite, numbers)):
+        raise ValueError(value)
+    return numbers
+
+
+def _divisors(value: Any) -> tuple[float, ...]:
+    numbers = _numbers(value)
+    if 0 in numbers:
+        raise ValueError(value)
+    return numbers
+
+
+def _scale(value: Any) -> tuple[float, float]:
+    """A factor and a divisor."""
+    factor, slash, divisor = value.partition("/") if isinstance(value, str) else (value, "", "")
+    (numerator,), (denominator,) = _divisors(factor), _divisors(divisor if slash else 1)
+    return numerator, denominator
+
+
+SCALE = OptionKind("a number or a fraction, such as 1/255", _scale, "NUMBER", keyword_type="str | float")
+NUMBERS = OptionKind(
+    "one number, or one for each channel, separated by commas",
+    _numbers,
+    "NUMBERS",
+    keyword_type="float | Sequence[float]",
+)
 WEIGHTS = OptionKind(
     "the name of a file", _weights, "FILE", keyword_words="the name of a file, or a dictionary of names and arrays"
 )
@@ -123,7 +156,10 @@ class EditOptions:
     `MetadataOptions` come after them.
 
     `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
-    `prune`: what no output needs is removed. `layout`: inputs and outputs get another order of axes.
+    `prune`: what no output needs is removed.
+
+    `uint8_input`: inputs that become uint8; the nodes get (x * `scale` - `mean`) / `std`, as far as these are given.
+    `layout`: inputs and outputs get another order of axes.
 
     `prefix`: a text that all names get in front. `strip_docs`, `strip_training`: documentation and graphs for training
     are removed.
@@ -187,6 +223,30 @@ class EditOptions:
         panel=CHANGES,
         common=True,
     )
+    uint8_input: Sequence[str] | None = option(
+        None,
+        VALUES,
+        "Make inputs uint8, as cameras and files have pixels; a Cast gives the model its floats.",
+        panel=CHANGES,
+        keyword_help="Inputs that become uint8, such as ['images'].",
+    )
+    scale: tuple[float, float] | None = option(  # a factor and a divisor
+        None, SCALE, "Multiply uint8 inputs by NUMBER; 1/255 divides by 255.", panel=CHANGES
+    )
+    mean: tuple[float, ...] | None = option(
+        None,
+        NUMBERS,
+        "Subtract NUMBERS from uint8 inputs, after --scale: one, or one for each channel.",
+        panel=CHANGES,
+        keyword_help="What is subtracted from uint8 inputs after `scale`: a number, or one for each channel.",
+    )
+    std: tuple[float, ...] | None = option(
+        None,
+        NUMBERS._replace(words="numbers other than 0, separated by commas", checked=_divisors),
+        "Divide uint8 inputs by NUMBERS, after --mean.",
+        panel=CHANGES,
+        keyword_help="What uint8 inputs are divided by after `mean`: a number, or one for each channel.",
+    )
     layout: Mapping[str, str] | None = option(
         None,
         LAYOUT,
@@ -219,6 +279,9 @@ class EditOptions:
 
     def __post_init__(self) -> None:
         settle(self)
+        for name in ("scale", "mean", "std"):
+            if getattr(self, name) is not None and not self.uint8_input:
+                raise OptionError(f"`{name}` has an effect only with `uint8_input`")
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,11 +124,12 @@ def all_names(model: Any) -> dict[str, str]:
 
 
 def with_layouts(model: Any) -> Any:
-    """The model with another layout of all inputs and outputs, which get a third dim for it."""
+    """The model with uint8 inputs, and another layout of all inputs and outputs, which get a third dim for it."""
     ends = [value for value in (*model.graph.input, *model.graph.output) if value.name != "c"]
     for end in ends:
         end.type.tensor_type.shape.dim[2:] = [formats.Dimension(dim_value=4)]
-    return model.edit(layout={end.name: "NLC" for end in ends})
+    inputs = [value.name for value in model.graph.input if value.name != "c"]
+    return model.edit(uint8_input=inputs, scale="1/255", layout={end.name: "NLC" for end in ends})
 
 
 EDITS: dict[str, Callable[[Any], object]] = {
@@ -141,7 +142,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     ),
     "prefix": lambda model: model.edit(prefix="a/"),
     "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
-    "layout": with_layouts,
+    "uint8 and layout": with_layouts,
     "prune": lambda model: model.edit(prune=True),
     "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
     "merge": lambda model: model.merge(model),

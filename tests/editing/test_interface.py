@@ -15,7 +15,7 @@ from tests import commands
 from tests.editing.nested_models import results
 
 FLOAT, FLOAT16, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
-ALL_EDITS = ("--layout", "x=NHWC", "--layout", "y=NHWC")
+ALL_EDITS = ("--uint8-input", "x", "--scale", "1/255", "--layout", "x=NHWC", "--layout", "y=NHWC")
 # The layout that a value has, that which it gets, and the axes of numpy that make the second of the first.
 LAYOUTS = [
     ("CHW", "HWC", (1, 2, 0)),
@@ -91,9 +91,122 @@ def test_inner_values_keep_their_description(tmp_path: Path) -> None:
     assert [2, 4, 5, 3] == [dim.dim_value for dim in new.graph.input[0].type.tensor_type.shape.dim]
 
 
+RNG = np.random.default_rng(2)
+MEAN, STD = "0.485,0.456,0.406", "0.229,0.224,0.225"
+
+
+def prepared(x: Any, dtype: str, divisor: float | None, mean: Any, std: Any) -> Any:
+    """The input as a program in numpy prepares it, all in one type."""
+    x = x.astype(dtype)
+    if divisor is not None:
+        x = x / np.array(divisor, dtype)
+    if mean is not None:
+        x = x - np.array(mean, dtype)
+    return x if std is None else x / np.array(std, dtype)
+
+
+def by_axis(text: str, axis: int, rank: int) -> Any:
+    """The numbers along an axis."""
+    numbers = [float(word) for word in text.split(",")]
+    return np.array(numbers).reshape([-1 if each == axis else 1 for each in range(rank)])
+
+
+@pytest.mark.parametrize(
+    ("dims", "axis", "elem_type", "opset"),
+    [
+        ((2, 3, 4, 5), 1, FLOAT, 17),
+        ((2, 4, 5, 3), 3, FLOAT, 22),
+        ((3, 4, 5), 0, DOUBLE, 7),
+        ((2, 3, 4, 5, 6), 1, FLOAT16, 17),
+        (("n", 3, "h", "w"), 1, FLOAT, 13),
+    ],
+)
+def test_uint8_inputs_become_what_a_program_computes(
+    dims: tuple[Any, ...], axis: int, elem_type: int, opset: int, tmp_path: Path
+) -> None:
+    """The nodes get exactly the numbers that numpy computes, for float16 in float32: bit for bit."""
+    path = tmp_path / "old.onnx"
+    graph = model_of(dims, elem_type, opset).graph
+    del graph.node[1:], graph.output[1:], graph.initializer[:]
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+    dtype = "float64" if elem_type == DOUBLE else "float32"
+    x = RNG.integers(0, 256, [dim if isinstance(dim, int) else 4 for dim in dims], "uint8")
+    means, stds = by_axis(MEAN, axis, x.ndim), by_axis(STD, axis, x.ndim)
+    for words, expected in (
+        ([], (None, None, None)),
+        (["--scale", "1/255"], (255, None, None)),
+        (["--scale", "1/127.5", "--mean", "1"], (127.5, 1, None)),
+        (["--scale", "1/255", "--mean", MEAN, "--std", STD], (255, means, stds)),
+        (["--mean", "103.9,116.8,123.7"], (None, by_axis("103.9,116.8,123.7", axis, x.ndim), None)),
+    ):
+        proto = edit(path, "--uint8-input", "x", *words)
+        assert TensorProto.UINT8 == proto.graph.input[0].type.tensor_type.elem_type
+        (y,) = results(proto, tmp_path, x=x)
+        pixels = prepared(x, dtype, *expected).astype(y.dtype)
+        np.testing.assert_array_equal(y, pixels + pixels)
+
+
+def test_pixels_of_a_camera(tmp_path: Path) -> None:
+    """With a layout, the uint8 pixels are transposed first; the library has the same words."""
+    path = tmp_path / "old.onnx"
+    onnx.save(model_of([1, 3, 4, 5]), path)
+    words = ["--uint8-input", "x", "--scale", "1/255", "--mean", MEAN, "--std", STD, "--layout", "x=NHWC"]
+    proto = edit(path, *words, "--rename", "x=pixels")
+    assert ["Transpose", "Cast"] == [node.op_type for node in proto.graph.node[:2]]
+    x = RNG.integers(0, 256, (1, 4, 5, 3), "uint8")
+    y, _ = results(proto, tmp_path, pixels=x)
+    pixels = prepared(x.transpose(0, 3, 1, 2), "float32", 255, by_axis(MEAN, 1, 4), by_axis(STD, 1, 4))
+    np.testing.assert_array_equal(y, pixels + pixels)
+    numbers = {"mean": [0.485, 0.456, 0.406], "std": (0.229, 0.224, 0.225)}
+    options: Any = {"uint8_input": ["x"], "scale": "1/255", "layout": {"x": "NHWC"}, "rename": {"x": "pixels"}}
+    assert formats.load(path).edit(**options, **numbers) == formats.load(tmp_path / "new.onnx")
+
+
+def test_uint8_inputs_and_float16(tmp_path: Path) -> None:
+    """A model that also becomes float16 casts its pixels to float16."""
+    path = tmp_path / "old.onnx"
+    onnx.save(model_of([1, 3, 4, 5]), path)
+    proto = edit(path, "--uint8-input", "x", "--scale", "1/255", "--dtype", "float16")
+    assert TensorProto.UINT8 == proto.graph.input[0].type.tensor_type.elem_type
+    x = RNG.integers(0, 256, (1, 3, 4, 5), "uint8")
+    y, _ = results(proto, tmp_path, x=x)
+    assert "float16" == y.dtype
+    np.testing.assert_allclose(y, x.astype("float32") / 255 * 2, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("dims", "elem_type", "opset", "words", "message"),
+    [
+        ([2, 3, 4, 5], TensorProto.UINT8, 17, [], "x is uint8[2,3,4,5], and no tensor of floats"),
+        ([2, 3, 4, 5], FLOAT, 6, [], "the model has version 6 of ai.onnx, but this needs version 7 or newer"),
+        ([2, 4, 4, 5], FLOAT, 17, ["--mean", MEAN], "x is float[2,4,4,5]: no axis can have 3 channels"),
+        ([2, 3, 4, 3], FLOAT, 17, ["--std", STD], "x is float[2,3,4,3]: 2 axes can have 3 channels"),
+        (["n", "c", 4, 5], FLOAT, 17, ["--mean", MEAN], "x is float[n,c,4,5]: no axis can have 3 channels; set --dim"),
+    ],
+)
+def test_inputs_that_cannot_be_uint8_are_refused(
+    dims: Any, elem_type: int, opset: int, words: list[str], message: str, tmp_path: Path
+) -> None:
+    """Other types, old operator sets and channels that nobody can tell are errors."""
+    onnx.save(model_of(dims, elem_type, opset), tmp_path / "m.onnx")
+    done = commands.run("formats", "edit", tmp_path / "m.onnx", tmp_path / "new.onnx", "--uint8-input", "x", *words)
+    assert 1 == done.exit_code
+    assert f"m.onnx: {message}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["--scale", "1/0"], ["--scale", "x"], ["--mean", "nan"], ["--std", "1,0"], ["--std", ""], ["--mean", "1"]]
+)
+def test_numbers_of_no_use_are_mistakes(words: list[str], digits: Path) -> None:
+    """No number, a division by zero, and numbers for no input are mistakes in the command line."""
+    given = [] if words == ["--mean", "1"] else ["--uint8-input", "image"]
+    assert 2 == commands.run("formats", "edit", digits, "new.onnx", *given, *words).exit_code
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--uint8-input", "q"], "no input is called 'q'"),
         (["--layout", "q=NHWC"], "no input or output is called 'q'"),
         (["--layout", "y=HWC"], "y has 4 dims, and HWC is for 3; for these there are NCHW and NHWC"),
         (["--layout", "flat=NHWC"], "flat has 1 dims, and NHWC is for 4"),

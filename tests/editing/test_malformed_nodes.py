@@ -36,6 +36,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "for onnxruntime": lambda model: formats.dumps(model, "onnx", runtime="onnxruntime==1.16"),
     "bypass": lambda model: model.edit(bypass=["broken"]),
     "outputs": lambda model: model.edit(add_output="all"),
+    "uint8 input": lambda model: model.edit(uint8_input=["x"], scale="1/255", mean=[1, 2, 3, 4]),
     "prune": lambda model: model.edit(prune=True),
     "sort": lambda model: model.edit(sort=True),
     "prefix": lambda model: model.edit(prefix="p/", rename={"x": "q"}),
