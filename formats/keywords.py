@@ -182,6 +182,12 @@ class EditKeywords(ConvertKeywords, total=False):
     """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
+    set_operator: Mapping[str, str] | None
+    """set_operator: New operators of nodes, such as {'Relu_3': 'LeakyRelu'}."""
+    set_domain: Mapping[str, str] | None
+    """set_domain: New domains of nodes, such as {'Gelu_3': 'com.microsoft'}."""
+    set_attribute: Mapping[str, Any] | None
+    """set_attribute: Attributes of nodes, such as {'Elu_3.alpha': 0.5}; `None` removes one."""
     bypass: Sequence[str] | None
     """bypass: Nodes that are taken out, by name, output or operator, such as ['Dropout']."""
     add_output: Sequence[str] | None

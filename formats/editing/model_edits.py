@@ -18,6 +18,7 @@ from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
 from formats.editing.interface import set_layouts_in, set_uint8_inputs_in
 from formats.editing.merging import merge_in, with_same_sets
+from formats.editing.node_settings import set_nodes_in
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
 from formats.editing.pruning import prune_in
@@ -61,12 +62,15 @@ def edited(
     if options.sort and not result.edits:
         result = EditResult((Edit("sort", "the nodes were in order"),))
     # What depends on dims or nodes is compared with the model before.
-    is_copied = not own or options.weights is not None or options.dim or options.bypass
+    sets_nodes = options.set_operator or options.set_domain or options.set_attribute
+    is_copied = not own or options.weights is not None or options.dim or options.bypass or sets_nodes
     new = copied(model) if is_copied else model
     if options.weights is not None:
         result += set_weights_in(new, weights, origin)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
+    if sets_nodes:
+        result += set_nodes_in(new, options, model)
     if options.bypass:
         result += bypass_named_in(new, options.bypass, model)
     if options.add_output:

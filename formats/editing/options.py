@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -112,6 +113,38 @@ LAYOUT = OptionKind(
     repeatedly=True,
     keyword_words=f"a dictionary of names and layouts, such as {{'images': 'NHWC'}}; these are {joined(LAYOUTS)}",
 )
+SETTING = re.compile(r"(?<=.)\.(\w+)=")  # between the names of nodes and a value: the attribute
+
+
+def _typed_nodes(text: str) -> tuple[Typed, str]:
+    """The names of nodes, and the text that they get."""
+    name, value = name_and_value(text)
+    return Typed(name), value
+
+
+def _typed_setting(text: str) -> tuple[Typed, str]:
+    """What was typed, NODE.ATTRIBUTE=VALUE; only the model says where the name of a node ends."""
+    if not SETTING.search(text):
+        raise ValueError(text)
+    return Typed(text), ""
+
+
+def _settings(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) and SETTING.search(f"{key}=") for key in value):
+        raise ValueError(value)
+    return value
+
+
+OPERATORS = pairs("NODE=OPERATOR", "nodes and operators", "Relu_3=LeakyRelu")._replace(from_text=_typed_nodes)
+DOMAINS = pairs("NODE=DOMAIN", "nodes and domains", "Gelu_3=com.microsoft")._replace(from_text=_typed_nodes)
+SETTINGS = OptionKind(
+    "NODE.ATTRIBUTE=VALUE, such as Elu_3.alpha=0.5",
+    _settings,
+    "NODE.ATTR=VALUE",
+    _typed_setting,
+    repeatedly=True,
+    keyword_words="a dictionary of nodes with attributes, and values, such as {'Elu_3.alpha': 0.5}",
+)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
@@ -155,6 +188,8 @@ class EditOptions:
 
     `MetadataOptions` come after them.
 
+    `set_operator`, `set_domain`, `set_attribute`: what nodes get, which are named as for `bypass`.
+
     `bypass`: nodes that are taken out. `add_output`, `remove_output`: values that become outputs, or are none any more.
     `prune`: what no output needs is removed.
 
@@ -193,6 +228,27 @@ class EditOptions:
         panel=CHANGES,
         common=True,
         keyword_help="Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}.",
+    )
+    set_operator: Mapping[str, str] | None = option(
+        None,
+        OPERATORS,
+        "Give nodes another operator that takes their inputs and attributes.",
+        panel=CHANGES,
+        keyword_help="New operators of nodes, such as {'Relu_3': 'LeakyRelu'}.",
+    )
+    set_domain: Mapping[str, str] | None = option(
+        None,
+        DOMAINS,
+        "Give nodes another domain; ONNX's own is ai.onnx.",
+        panel=CHANGES,
+        keyword_help="New domains of nodes, such as {'Gelu_3': 'com.microsoft'}.",
+    )
+    set_attribute: Mapping[str, Any] | None = option(
+        None,
+        SETTINGS,
+        "Set an attribute of nodes, such as Elu_3.alpha=0.5; commas separate a list, and without VALUE it is removed.",
+        panel=CHANGES,
+        keyword_help="Attributes of nodes, such as {'Elu_3.alpha': 0.5}; `None` removes one.",
     )
     bypass: Sequence[str] | None = option(
         None,

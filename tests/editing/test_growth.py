@@ -141,6 +141,10 @@ EDITS: dict[str, Callable[[Any], object]] = {
         add_output="all", remove_output=[node.output[0] for node in model.graph.node[1:]]
     ),
     "prefix": lambda model: model.edit(prefix="a/"),
+    "node settings": lambda model: model.edit(
+        set_operator={node.output[0]: node.op_type for node in model.graph.node},
+        set_attribute={f"{node.output[0]}.axis": 1 for node in model.graph.node if node.op_type == "Concat"},
+    ),
     "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
     "uint8 and layout": with_layouts,
     "prune": lambda model: model.edit(prune=True),

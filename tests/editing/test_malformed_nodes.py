@@ -35,6 +35,10 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "opset down": lambda model: formats.dumps(model, "onnx", opset=11),
     "for onnxruntime": lambda model: formats.dumps(model, "onnx", runtime="onnxruntime==1.16"),
     "bypass": lambda model: model.edit(bypass=["broken"]),
+    "operator and attribute": lambda model: model.edit(
+        set_operator={"broken": "Relu"}, set_attribute={"broken.axis": 1, "broken.alpha": 0.5, "broken.value": [1]}
+    ),
+    "domain": lambda model: model.edit(set_domain={"broken": "com.microsoft"}, set_attribute={"broken.a": 1}),
     "outputs": lambda model: model.edit(add_output="all"),
     "uint8 input": lambda model: model.edit(uint8_input=["x"], scale="1/255", mean=[1, 2, 3, 4]),
     "prune": lambda model: model.edit(prune=True),
