@@ -171,7 +171,7 @@ def set_uint8_inputs_in(model: Model, options: EditOptions) -> EditResult:
         nodes[-1].output = [edges.behind_input(value)]
         edges.first += nodes
         tensor.elem_type = dtypes.UINT8
-        words = "".join(f", {operator} {word}" for operator, word, _ in steps)
+        words = "".join(f", {operator} {','.join(f'{n:g}' for n in numbers.flat)}" for operator, _, numbers in steps)
         edits.append(Edit("uint8_input", f"{name} is {type_with_dims(value.type)}; it was {before}: Cast{words}"))
     edges.finish()
     return EditResult(tuple(edits))

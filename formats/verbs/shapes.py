@@ -65,14 +65,14 @@ def shapes_of_model(model: Model, *, lists_values: bool, counts_macs: bool, dim:
 
     Raises: EditError for a dim that the model does not have, or a size that does not fit it.
     """
-    new, losses = raise_model(model)
+    new, _ = raise_model(model)
     if new.graph is None:
         return Shapes(() if lists_values else None, None, ("the model has no graph",))
+    notes: list[str] = []
     if dim:
         before, new = new, copied(new)
-        losses += set_dims_in(new, dim, before).losses
+        notes += [loss.summary for loss in set_dims_in(new, dim, before).losses]
     new, _ = in_order(new, own=True)
-    notes = [loss.detail for loss in losses]
     values = macs = None
     if lists_values:
         notes += _infer_in(new)

@@ -151,6 +151,8 @@ def test_pixels_of_a_camera(tmp_path: Path) -> None:
     path = tmp_path / "old.onnx"
     onnx.save(model_of([1, 3, 4, 5]), path)
     words = ["--uint8-input", "x", "--scale", "1/255", "--mean", MEAN, "--std", STD, "--layout", "x=NHWC"]
+    said = formats.edit(path, tmp_path / "other.onnx", uint8_input=["x"], scale="1/255", mean=[1, 2, 3], std=0.5).edits
+    assert "x is uint8[1,3,4,5]; it was float[1,3,4,5]: Cast, Div 255, Sub 1,2,3, Div 0.5" == said[0].detail
     proto = edit(path, *words, "--rename", "x=pixels")
     assert ["Transpose", "Cast"] == [node.op_type for node in proto.graph.node[:2]]
     x = RNG.integers(0, 256, (1, 4, 5, 3), "uint8")

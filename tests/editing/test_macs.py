@@ -190,6 +190,21 @@ def test_subgraphs_and_functions_count_as_often_as_they_run(tmp_path: Path) -> N
     assert [("endless", "Loop")] == [node[:2] for node in macs.uncounted]
 
 
+@pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "ort"])
+def test_every_format_is_counted(extension: str, digits: Path, tmp_path: Path) -> None:
+    """A model counts the same in every format, also in an archive with several models."""
+    path = tmp_path / f"m.{extension}"
+    formats.convert(digits, path)
+    seen = formats.inspect(path, macs=True, shapes=True, dim={"batch": 2})
+    assert seen.macs is not None
+    assert ({"Conv": 2 * 395_136, "Gemm": 2 * 11_760}, ()) == (seen.macs.operators, seen.shape_notes)
+    assert "float[2,10]" in {each.type for each in seen.values or ()}
+    if extension == "onnxz":
+        formats.pack([f"a={digits}", digits], tmp_path / "two.onnxz")
+        both = formats.inspect(tmp_path / "two.onnxz", macs=True, dim={"batch": 2})
+        assert (None, [seen.macs, seen.macs]) == (both.macs, [each.macs for each in both.models])
+
+
 def test_missing_dims_are_named(tmp_path: Path) -> None:
     """What cannot be counted names the dims to set, and with them it is counted."""
     inputs = [value("x", ("batch", None, 7)), value("free", ("other",)), value("w", (7, 4))]
