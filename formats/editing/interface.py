@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from formats.editing.options import EditOptions
-    from formats.ir.model import Model, Node, TensorShape, ValueInfo
+    from formats.ir.model import Model, Node, ValueInfo
 
 BROADCASTING: Final = 7  # the first version in which Mul and Sub take a number for each channel without an attribute
 FLOATS: Final = (dtypes.FLOAT, dtypes.DOUBLE, dtypes.FLOAT16, dtypes.BFLOAT16)
@@ -38,10 +38,13 @@ class _Edges:
 
     def __init__(self, model: Model, oldest_set: int = 1) -> None:
         version = version_of(model.opset_import)
-        if version is None or version < oldest_set:
-            has = f"version {version}" if version else "no version"
-            raise EditError(f"the model has {has} of {ONNX}, but this needs version {oldest_set} or newer; set `opset`")
-        self._model, self._graph = model, main_graph(model)
+        if version is None:
+            raise EditError(f"the model has no operators of {ONNX}; convert it to .onnx before")
+        if version < oldest_set:
+            raise EditError(
+                f"the model has version {version} of {ONNX}, but this needs {oldest_set}; set `opset` before"
+            )
+        self._graph = main_graph(model)
         self._main = scopes_of(model)[0]
         self._taken = {name for scope in self._main.all_inner() for name in scope.defined | scope.used}
         self.inputs = {value.name or "": value for value in self._graph.input}
@@ -57,13 +60,6 @@ class _Edges:
     def fresh(self, name: str) -> str:
         """A name that no value has."""
         return fresh(name, self._taken)
-
-    def shape(self, value: ValueInfo) -> TensorShape:
-        """The shape of an end. Raises: EditError if its rank is not known."""
-        shape = shape_of(value)
-        if shape is None:
-            raise EditError(f"the rank of {value.name} is not known")
-        return shape
 
     def behind_input(self, value: ValueInfo) -> str:
         """The name of the value that takes the place of an input; its type is that of the input before.
@@ -108,7 +104,7 @@ class _Edges:
 def set_layouts_in(model: Model, layouts: Mapping[str, str]) -> EditResult:
     """Give inputs and outputs another order of axes, by a Transpose.
 
-    Raises: EditError for a name that is none of an input or output, or another number of dims.
+    Raises: EditError for a name that no input or output has, or another number of dims.
     """
     edges = _Edges(model)
     edits = []
@@ -117,7 +113,9 @@ def set_layouts_in(model: Model, layouts: Mapping[str, str]) -> EditResult:
         if value is None:
             raise EditError(f"no input or output is called {name!r}{nearest(name, [*edges.inputs, *edges.outputs])}")
         old = _other(new)
-        shape = edges.shape(value)
+        shape = shape_of(value)
+        if shape is None:
+            raise EditError(f"the rank of {name} is not known")
         if len(shape.dim) != len(new):
             fitting = [word for word in LAYOUTS if len(word) == len(shape.dim)]
             known = f"; for these there are {joined(fitting)}" if fitting else ""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from formats.editing.extraction import all_nodes
 from formats.editing.inference import check_again, infer_following
 from formats.editing.options import LARGEST_DIM, SETTING, Edit, EditResult
-from formats.editing.scopes import main_graph
+from formats.editing.scopes import main_graph, subgraphs_of
 from formats.editing.surgery import NamedNodes, make_attribute
 from formats.errors import EditError
 from formats.ir import NEWEST_IR_VERSION, ONNX, domain_key
 from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, OperatorSetId, attribute_named, entries
 from formats.ir.summary import type_with_dims
-from formats.onnxpb.node_check import NodeCheck
+from formats.onnxpb.node_check import TYPE_NAMES, NodeCheck
 from formats.onnxpb.operator_sets import form_of, newest
 from formats.options import Typed
 
@@ -35,7 +35,11 @@ _KINDS: Final[dict[int, Callable[[Any], Any]]] = {
     AttributeType.INT: int,
     AttributeType.STRING: lambda value: value if isinstance(value, bytes) else value.encode(),
 }
-_LISTS: Final[dict[int, int]] = {AttributeType.FLOATS: 1, AttributeType.INTS: 2, AttributeType.STRINGS: 3}
+_LISTS: Final[dict[int, int]] = {  # the type of the values of a list
+    AttributeType.FLOATS: AttributeType.FLOAT,
+    AttributeType.INTS: AttributeType.INT,
+    AttributeType.STRINGS: AttributeType.STRING,
+}
 
 
 class _Settings:
@@ -114,10 +118,8 @@ def set_nodes_in(model: Model, options: EditOptions, before: Model) -> EditResul
 
 def _has(node: Node, changed: Collection[int]) -> bool:
     """Whether a node changes, or one in its subgraphs."""
-    graphs = [
-        graph for attribute in entries(node, "attribute") for graph in (attribute.g, *entries(attribute, "graphs"))
-    ]
-    return id(node) in changed or any(id(inner) in changed for inner in all_nodes(filter(None, graphs)))
+    inner = all_nodes(graph for _, graph in subgraphs_of(node))
+    return id(node) in changed or any(id(each) in changed for each in inner)
 
 
 def _set_domain(work: _Settings, node: Node, domain: str) -> None:
@@ -145,7 +147,7 @@ def _set_attribute(work: _Settings, node: Node, name: str, value: Any) -> None:
     version = next((e.version for e in work.imports(node) if domain_key(e.domain) == domain_key(node.domain)), None)
     form = form_of(node.domain or ONNX, node.op_type or "", version or 0)
     old = attribute_named(node, name)
-    wanted = old.type if old is not None else None
+    wanted = (old.type or None) if old is not None else None
     if form is not None and name in form.attributes:
         wanted, _ = form.attributes[name]
     others = [attribute for attribute in entries(node, "attribute") if attribute.name != name]
@@ -177,12 +179,11 @@ def _attribute(node: Node, name: str, value: Any, wanted: int | None) -> Attribu
         if wanted in _KINDS:
             return _made(name, wanted, _exact(_KINDS[wanted], value))
     except (AttributeError, TypeError, ValueError, OverflowError):
-        what = AttributeType(wanted or 0).name
-        raise EditError(f"{name} of {_shown(node)} must be {what}, and is {value!r:.80}") from None
+        raise EditError(f"{name} of {_shown(node)} must be {TYPE_NAMES[wanted or 0]}, and is {value!r:.80}") from None
     made = make_attribute(name, value)
     if wanted is not None and wanted != made.type:
-        what = AttributeType(wanted).name
-        raise EditError(f"{name} of {_shown(node)} must be {what}, which only `Model.edit` takes")
+        what = TYPE_NAMES.get(wanted, wanted)
+        raise EditError(f"{name} of {_shown(node)} must be {what}, and is {value!r:.80}; `Model.edit` takes messages")
     return made
 
 

@@ -180,7 +180,7 @@ def test_uint8_inputs_and_float16(tmp_path: Path) -> None:
     ("dims", "elem_type", "opset", "words", "message"),
     [
         ([2, 3, 4, 5], TensorProto.UINT8, 17, [], "x is uint8[2,3,4,5], and no tensor of floats"),
-        ([2, 3, 4, 5], FLOAT, 6, [], "the model has version 6 of ai.onnx, but this needs version 7 or newer"),
+        ([2, 3, 4, 5], FLOAT, 6, [], "the model has version 6 of ai.onnx, but this needs 7; set --opset before"),
         ([2, 4, 4, 5], FLOAT, 17, ["--mean", MEAN], "x is float[2,4,4,5]: no axis can have 3 channels"),
         ([2, 3, 4, 3], FLOAT, 17, ["--std", STD], "x is float[2,3,4,3]: 2 axes can have 3 channels"),
         (["n", "c", 4, 5], FLOAT, 17, ["--mean", MEAN], "x is float[n,c,4,5]: no axis can have 3 channels; set --dim"),
@@ -233,6 +233,14 @@ def test_what_has_no_layout_is_refused(words: list[str], message: str, tmp_path:
     assert 1 == done.exit_code
     assert f"m.onnx: {message}" in done.stderr
     assert not (tmp_path / "new.onnx").exists()
+
+
+def test_operators_of_other_formats_are_not_mixed(digits: Path, tmp_path: Path) -> None:
+    """A .rten file has RTen's operators, among which no Transpose of ONNX comes."""
+    formats.convert(digits, tmp_path / "m.rten")
+    done = commands.run("formats", "edit", tmp_path / "m.rten", tmp_path / "new.onnx", "--layout", "image=NHWC")
+    assert 1 == done.exit_code
+    assert "m.rten: the model has no operators of ai.onnx; convert it to .onnx before" in done.stderr
 
 
 def test_a_layout_that_does_not_exist_is_a_mistake(digits: Path) -> None:

@@ -205,6 +205,31 @@ def test_every_format_is_counted(extension: str, digits: Path, tmp_path: Path) -
         assert (None, [seen.macs, seen.macs]) == (both.macs, [each.macs for each in both.models])
 
 
+def test_functions_without_end_are_named(tmp_path: Path) -> None:
+    """Functions that become too many nodes are not written out: their calls are named, and nothing hangs."""
+    sets = [helper.make_opsetid("", 24), helper.make_opsetid("own", 1)]
+    functions = [
+        helper.make_function(
+            "own",
+            f"F{index}",
+            ["p"],
+            ["r"],
+            [helper.make_node(f"F{index + 1}", [a], [b], domain="own") for a, b in (("p", "q"), ("q", "r"))],
+            sets,
+        )
+        for index in range(40)
+    ]
+    path = saved(
+        tmp_path / "m.onnx",
+        [helper.make_node("F0", ["x"], ["y"], domain="own")],
+        [value("x", [1])],
+        functions=functions,
+    )
+    macs = formats.inspect(path, macs=True).macs
+    assert macs is not None
+    assert [("y", "own.F0", "no rule for this operator")] == [tuple(node) for node in macs.uncounted]
+
+
 def test_missing_dims_are_named(tmp_path: Path) -> None:
     """What cannot be counted names the dims to set, and with them it is counted."""
     inputs = [value("x", ("batch", None, 7)), value("free", ("other",)), value("w", (7, 4))]
