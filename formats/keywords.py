@@ -189,6 +189,12 @@ class EditKeywords(ConvertKeywords, total=False):
     name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
+    set_operator: Mapping[str, str] | None
+    """set_operator: New operators of nodes, such as {'Relu_3': 'LeakyRelu'}."""
+    set_domain: Mapping[str, str] | None
+    """set_domain: New domains of nodes, such as {'Gelu_3': 'com.microsoft'}."""
+    set_attribute: Mapping[str, Any] | None
+    """set_attribute: Attributes of nodes, such as {'Elu_3.alpha': 0.5}; `None` removes one."""
     bypass: Sequence[str] | None
     """bypass: Nodes that are taken out, by name, output or operator, such as ['Dropout']."""
     add_output: Sequence[str] | None
@@ -200,6 +206,16 @@ class EditKeywords(ConvertKeywords, total=False):
     then."""
     prune: bool
     """prune=True: Remove what no output needs; inputs stay."""
+    uint8_input: Sequence[str] | None
+    """uint8_input: Inputs that become uint8, such as ['images']."""
+    scale: str | float | None
+    """scale=NUMBER: Multiply uint8 inputs by NUMBER; 1/255 divides by 255."""
+    mean: float | Sequence[float] | None
+    """mean: What is subtracted from uint8 inputs after `scale`: a number, or one for each channel."""
+    std: float | Sequence[float] | None
+    """std: What uint8 inputs are divided by after `mean`: a number, or one for each channel."""
+    layout: Mapping[str, str] | None
+    """layout: New layouts of inputs and outputs, such as {'images': 'NHWC'}."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
     prefix: str | None

@@ -94,11 +94,19 @@ EFFECTS = {
     "EditOptions.initializer_to_input": Effect("edit m.onnx new.onnx", "--initializer-to-input w"),
     "EditOptions.input_to_initializer": Effect("edit m.onnx new.onnx", "--input-to-initializer x=array.npy"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
+    "EditOptions.set_operator": Effect("edit image.onnx new.onnx", "--set-operator act=Softplus"),
+    "EditOptions.set_domain": Effect("edit image.onnx new.onnx", "--set-domain act=mine"),
+    "EditOptions.set_attribute": Effect("edit wide.onnx new.onnx", "--set-attribute LpNormalization.p=1"),
     "EditOptions.bypass": Effect("edit wide.onnx new.onnx", "--bypass Mish"),
     "EditOptions.add_output": Effect("edit m.onnx new.onnx", "--add-output s"),
     "EditOptions.remove_output": Effect("edit m.onnx new.onnx --add-output s", "--remove-output y"),
     "EditOptions.fold": Effect("edit m.onnx new.onnx --dim n=1", "--fold"),
     "EditOptions.prune": Effect("edit m.onnx new.onnx", "--prune"),
+    "EditOptions.uint8_input": Effect("edit image.onnx new.onnx", "--uint8-input image"),
+    "EditOptions.scale": Effect("edit image.onnx new.onnx --uint8-input image", "--scale 1/255"),
+    "EditOptions.mean": Effect("edit image.onnx new.onnx --uint8-input image", "--mean 0.5,0.4,0.3"),
+    "EditOptions.std": Effect("edit image.onnx new.onnx --uint8-input image", "--std 0.5"),
+    "EditOptions.layout": Effect("edit image.onnx new.onnx", "--layout image=NHWC"),
     "EditOptions.prefix": Effect("edit m.onnx new.onnx", "--prefix a/"),
     "EditOptions.strip_docs": Effect("edit m.onnx new.onnx", "--strip-docs"),
     "EditOptions.strip_training": Effect("edit m.onnx new.onnx", "--strip-training"),
@@ -164,6 +172,9 @@ EFFECTS = {
     "InspectOptions.tensors": Effect("inspect m.onnx", "--tensors 1"),
     "InspectOptions.nodes": Effect("inspect m.onnx", "--nodes"),
     "InspectOptions.params": Effect("inspect m.onnx", "--params"),
+    "InspectOptions.shapes": Effect("inspect m.onnx", "--shapes"),
+    "InspectOptions.macs": Effect("inspect m.onnx", "--macs"),
+    "InspectOptions.dim": Effect("inspect m.onnx --macs", "--dim n=1"),
     "PictureOptions.picture": Effect("inspect m.onnx", "--picture new.svg"),
     "PictureOptions.overwrite": Effect("inspect m.onnx --picture old.svg", "--force"),
     "ReadOptions.model": Effect("convert two.onnxz new.onnx", "--model a"),
@@ -221,6 +232,10 @@ def make_folder(path: Path) -> None:
         opset_imports=[helper.make_opsetid("", 22)],
         ir_version=10,
     )
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, 4, 5]) for name in ("image", "out")]
+    pixels = helper.make_graph([helper.make_node("Relu", ["image"], ["out"], name="act")], "g", ends[:1], ends[1:])
+    image = helper.make_model(pixels, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(image, path / "image.onnx")
     onnx.save(plain, path / "m.onnx")
     onnx.save(large, path / "large.onnx")
     onnx.save(wide, path / "wide.onnx")

@@ -43,6 +43,7 @@ MEANT_OPTIONS = {
     "--overwrite": "--force",
     "--format": "--to is the format to write, and --from the format to read",
     "--target": RUNTIMES,
+    "--flops": "--macs",
     "--fp16": "type --dtype float16",
     "--int4": "type --weights-dtype int4",
     "--int8": "type --weights-dtype int8",

@@ -93,6 +93,8 @@ def _model_lines(
         ]
         yield from table(("part", "tensors", "parameters", "bytes"), parts) if parts else ["  no part has parameters"]
         yield ""
+    if seen.values is not None or seen.macs is not None:
+        yield from _shape_lines(seen)
     yield from file_lines
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
     totals.append(("all", f"{len(seen.tensors):,}", _bytes_of_tensors(seen)))
@@ -170,6 +172,28 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
             yield f"  {shortened(name, MAX_CELL)}  {_part(operator)}"
             yield f"    inputs   {inputs}".rstrip()
             yield f"    outputs  {outputs}".rstrip()
+
+
+def _shape_lines(seen: Inspection) -> Iterator[str]:
+    """The types of all values, the multiply-accumulates, and what is not known of them."""
+    if seen.values is not None:
+        rows = [(value.name, value.kind, value.type or "?", value.where) for value in seen.values]
+        inner = any(value.where != "graph" for value in seen.values)  # else all are in one graph
+        heads = ("value", "made by", "type", "graph")
+        yield from table(heads if inner else heads[:-1], rows if inner else [row[:-1] for row in rows])
+        yield ""
+    if seen.macs is not None:
+        macs = [(operator, f"{count:,}") for operator, count in seen.macs.operators.items()]
+        yield from table(("operator", "multiply-accumulates"), [*macs, ("all", f"{seen.macs.total:,}")])
+        reasons = Counter((node.operator, node.reason) for node in seen.macs.uncounted)
+        yield from (
+            f"not counted: {counted(number, 'node')} {_part(operator)}: {reason}"
+            for (operator, reason), number in reasons.items()
+        )
+        if seen.macs.missing_dims:
+            yield f"set dims to count more: {' '.join(f'--dim {name}=1' for name in seen.macs.missing_dims)}"
+    yield from (f"note: {note}" for note in seen.shape_notes)
+    yield ""
 
 
 def runtime_lines(findings: RuntimeFindings) -> Iterator[str]:

@@ -22,9 +22,10 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.pruning import pruned_from
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, shape_of, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import Dimension, Graph, TensorShape, TensorType, Type, ValueInfo, attribute_named, entries
+from formats.ir.model import Dimension, Graph, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.ir.storage import from_numpy, with_raw_data
 from formats.onnxpb.evaluation import evaluated, model_of
 from formats.onnxpb.inference import inferred

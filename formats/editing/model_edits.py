@@ -18,7 +18,9 @@ from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
 from formats.editing.initializers import initializers_to_inputs_in, inputs_to_initializers_in
+from formats.editing.interface import set_layouts_in, set_uint8_inputs_in
 from formats.editing.merging import merge_in, with_same_sets
+from formats.editing.node_settings import set_nodes_in
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
 from formats.editing.pruning import prune_in
@@ -49,7 +51,7 @@ def edited(
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, constants, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, constants, layouts, names.
 
     `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`, and `inputs` those
     of `options.input_to_initializer`, or `None` for defaults. If nobody else uses the model, it is the caller's `own`:
@@ -64,7 +66,9 @@ def edited(
     if options.sort and not result.edits:
         result = EditResult((Edit("sort", "the nodes were in order"),))
     # What depends on dims or nodes is compared with the model before.
-    is_copied = not own or options.weights is not None or options.dim or options.bypass or options.fold
+    sets_nodes = options.set_operator or options.set_domain or options.set_attribute
+    compares = options.dim or options.bypass or options.fold or sets_nodes
+    is_copied = not own or options.weights is not None or compares
     new = copied(model) if is_copied else model
     if options.weights is not None:
         result += set_weights_in(new, weights, origin, before=model, cast=options.cast)
@@ -74,6 +78,8 @@ def edited(
         result += inputs_to_initializers_in(new, inputs)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
+    if sets_nodes:
+        result += set_nodes_in(new, options, model)
     if options.bypass:
         result += bypass_named_in(new, options.bypass, model)
     if options.add_output:
@@ -84,6 +90,10 @@ def edited(
         result += fold_in(new, model)
     if options.prune:
         result += prune_in(new)
+    if options.uint8_input:
+        result += set_uint8_inputs_in(new, options)
+    if options.layout:
+        result += set_layouts_in(new, options.layout)
     if options.rename:
         result += rename_in(new, options.rename)
     if options.prefix:

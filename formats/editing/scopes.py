@@ -130,7 +130,9 @@ def names_of(option: str, texts: Iterable[str], known: Collection[str]) -> list[
     Raises: OptionError if a name is empty.
     """
     names = []
-    most = 1 + max((name.count(",") for name in known), default=0)
+    texts = [*texts]
+    has_commas = any("," in text for text in texts)
+    most = 1 + max((name.count(",") for name in known), default=0) if has_commas else 1
     for text in texts:
         pieces = text.split(",") if isinstance(text, Typed) else [text]
         at = 0

@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from formats.errors import EditError, TensorDataError, UnsupportedError
+from formats.errors import EditError, ExternalDataError, TensorDataError, UnsupportedError
 from formats.extras import needed
 from formats.ir import dtypes
 from formats.ir.attributes import attribute_named
@@ -45,7 +45,11 @@ def without_weights(tensor: Tensor) -> Tensor:
         return tensor
     most = SMALL_INDICES_BYTES if tensor.data_type in INDICES and len(tensor.dims) <= 1 else SMALL_BYTES
     if source.nbytes <= most:
-        return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
+        try:
+            return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
+        except ExternalDataError:  # the data file is not there; floats hardly ever say what a shape is
+            if tensor.data_type in INDICES:
+                raise
     return with_reference(tensor, {"location": "weights"})
 
 

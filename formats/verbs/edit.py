@@ -60,9 +60,10 @@ def edit(
     """Change the model in the file `src`, and write it to `dst`; its weights are copied, never read into memory.
 
     Without `dst`, `src` is an archive (.onnxz) that is changed in place: only its end is written again. The edits are
-    `EditOptions`, in this order: `sort`, `weights`, `initializer_to_input`, `input_to_initializer`, `dim`, `bypass`,
-    `add_output`, `remove_output`, `fold`, `prune`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other keywords and
-    `options` are those of `convert`.
+    `EditOptions`, in this order: `sort`, `weights`, `initializer_to_input`, `input_to_initializer`, `dim`,
+    `set_operator`, `set_domain`, `set_attribute`, `bypass`, `add_output`, `remove_output`, `fold`, `prune`,
+    `uint8_input` (with `scale`, `mean` and `std`), `layout`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other
+    keywords and `options` are those of `convert`.
 
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.

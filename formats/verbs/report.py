@@ -36,6 +36,11 @@ VERDICTS = {
     "bypass": "differs: nodes are bypassed",
     "initializer_to_input": "computes the same, with more inputs",
     "input_to_initializer": "computes the same, with fewer inputs",
+    "uint8_input": "computes the same, from uint8 inputs",
+    "layout": "computes the same, with other layouts",
+    "set_operator": "differs: operators of nodes are others",
+    "set_domain": "differs: domains of nodes are others",
+    "set_attribute": "differs: attributes of nodes are others",
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
@@ -50,6 +55,7 @@ WORDS = {
     "merge": "merged",
     "inputs": "note",
     "stays": "note",
+    "type": "note",
     "in_place": "in place",
 }
 MANY = {
@@ -62,7 +68,12 @@ MANY = {
     "merge": "values and weights joined",
     "bypass": "nodes bypassed",
     "identity": "nodes that do nothing bypassed",
+    "set_operator": "nodes have another operator",
+    "set_domain": "nodes have another domain",
+    "set_attribute": "attributes of nodes set",
     "add_output": "values are outputs",
+    "uint8_input": "inputs are uint8",
+    "layout": "layouts changed",
     "remove_output": "values are no outputs any more",
     "inputs": "inputs are not needed, and left out",
 }

@@ -141,6 +141,15 @@ def all_names(model: Any) -> dict[str, str]:
     return {name: f"new_{name}" for name in names | {value.name for value in model.graph.input}}
 
 
+def with_layouts(model: Any) -> Any:
+    """The model with uint8 inputs, and another layout of all inputs and outputs, which get a third dim for it."""
+    ends = [value for value in (*model.graph.input, *model.graph.output) if value.name != "c"]
+    for end in ends:
+        end.type.tensor_type.shape.dim[2:] = [formats.Dimension(dim_value=4)]
+    inputs = [value.name for value in model.graph.input if value.name != "c"]
+    return model.edit(uint8_input=inputs, scale="1/255", layout={end.name: "NLC" for end in ends})
+
+
 EDITS: dict[str, Callable[[Any], object]] = {
     "rename": lambda model: model.rename(all_names(model)),
     "bypass": lambda model: model.bypass("Identity"),
@@ -150,8 +159,13 @@ EDITS: dict[str, Callable[[Any], object]] = {
         add_output="all", remove_output=[node.output[0] for node in model.graph.node[1:]]
     ),
     "prefix": lambda model: model.edit(prefix="a/"),
+    "node settings": lambda model: model.edit(
+        set_operator={node.output[0]: node.op_type for node in model.graph.node},
+        set_attribute={f"{node.output[0]}.axis": 1 for node in model.graph.node if node.op_type == "Concat"},
+    ),
     "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
     "fold": lambda model: model.edit(fold=True),
+    "uint8 and layout": with_layouts,
     "prune": lambda model: model.edit(prune=True),
     "dedup": lambda model: formats.dumps(model, "onnx", dedup=True),
     "weights as inputs and back": lambda model: model.edit(
@@ -179,6 +193,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
 VERBS: dict[str, Callable[[Path], object]] = {
     "verify": formats.verify,
     "inspect": formats.inspect,
+    "shapes and macs": lambda path: formats.inspect(path, shapes=True, macs=True),
     "diff": lambda path: formats.diff(path, path.with_name("twin.onnx")),
     "files": formats.files,
 }
