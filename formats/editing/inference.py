@@ -17,7 +17,7 @@ from formats.editing.scopes import all_dims, all_messages, main_graph, names_use
 from formats.errors import EditError, MissingPackageError
 from formats.ir import dtypes, walk
 from formats.ir.copies import copied, shallow
-from formats.ir.model import Dimension, Graph, Model, entries
+from formats.ir.model import Dimension, Graph, Model, Type, entries
 from formats.onnxpb.inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import counted
@@ -113,6 +113,40 @@ def check_again(model: Model, before: Model, what: str) -> EditResult:
         return EditResult()
     _check_reshapes(with_types, what)
     return EditResult(losses=tuple(_corrected(model, with_types)) if is_stale else ())
+
+
+def infer_following(model: Model, before: Model, changed: Collection[str], what: str) -> None:
+    """What the model states of the values that follow from `changed` ones is inferred again, or dropped.
+
+    Outputs keep what is stated, if nothing is inferred. `before` and `what` are those of `check_again`.
+
+    Raises: EditError if the nodes do not fit each other.
+    """
+    graph = main_graph(model)
+    names = after(graph, changed)
+    stated = {value.name for message in all_messages(model) for value in entries(message, "value_info")}
+    outputs = {value.name: value.type for value in graph.output if value.name in names}
+    for node in graph.node:
+        if not names.isdisjoint(node.output):
+            for _, subgraph in walk.graphs(node):
+                subgraph.value_info = []
+    graph.value_info = [value for value in graph.value_info if value.name not in names]
+    for value in graph.output:
+        value.type = None if value.name in outputs else value.type
+    try:
+        with_types, _ = _checked(model, before, what)
+    except MissingPackageError:
+        with_types = None
+    if with_types is not None:
+        for mine, theirs in zip(_graphs(model), _graphs(with_types), strict=True):
+            here = _named(mine.value_info)
+            mine.value_info += [value for value in theirs.value_info if value.name in stated and value.name not in here]
+        for value in main_graph(with_types).output:
+            if value.name in outputs and value.type is not None and value.type != Type():
+                outputs[value.name] = value.type
+    for value in graph.output:
+        if value.name in outputs:
+            value.type = outputs[value.name]
 
 
 def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | None, bool]:
