@@ -96,6 +96,9 @@ class _Pattern:
         outputs = _listed(made)
         if not self._nodes or any(getattr(output, "node", None) is not self._nodes[-1] for output in outputs):
             raise EditError("a pattern must return what its last node makes")
+        used = {each.node.number for node in self._nodes for each in node.inputs if isinstance(each, _WantedOutput)}
+        if len(used) < len(self._nodes) - 1:
+            raise EditError("a pattern must use what each of its nodes makes")
         self.outputs: list[int] = [output.number for output in outputs]
 
     def _add(
@@ -234,6 +237,7 @@ class _Rewriting:
             raise EditError(f"the replacement takes {min(unknown)}, which the pattern does not have")
         self.taken = {name for message in all_messages(model) for name in defined_in(message) | used_in(message)}
         self.numbers: dict[str, int] = {}  # the last ones of new names
+        self._functions = functions_of(model.functions)
         self.identities: dict[int, Node] = {}  # which only say that two names mean one value
 
     def rewrite(self, message: Graph | Function, imports: list[OperatorSetId], outer: Values | None = None) -> set[str]:
@@ -251,7 +255,7 @@ class _Rewriting:
                 nodes.append(node)
                 continue
             for made in new:
-                _check_operator(self.model, imports, made)
+                self._check(made, imports)
             nodes += new
             gone.update((id(old), old) for old in match.nodes)
             changed.update(node.output)
@@ -294,6 +298,24 @@ class _Rewriting:
         if isinstance(message, Graph):
             message.initializer += new.tensors
         return [*new.nodes, *identities]
+
+    def _check(self, node: Node, imports: list[OperatorSetId]) -> None:
+        """Import the operator set of a node if the model does not.
+
+        Raises: EditError if the set is one of ONNX's, and lacks the operator.
+        """
+        domain, operator = domain_key(node.domain), node.op_type or ""
+        version = next((entry.version or 0 for entry in imports if domain_key(entry.domain) == domain), None)
+        if version is None:
+            version = 1
+            imports.append(OperatorSetId(node.domain, version))
+        if key_of(domain, operator, "") in self._functions or newest(domain or ONNX) is None:
+            return
+        form = form_of(domain or ONNX, operator, version)
+        if form is None or form.inputs is None:
+            first = min(versions_of(domain or ONNX, operator), default=version)
+            since = f"; it came with {first}: convert the model with `opset`" if first > version else ""
+            raise EditError(f"version {version} of the operator set {domain or ONNX} has no {operator}{since}")
 
 
 class _NewNodes:
@@ -352,22 +374,3 @@ class _NewNodes:
 def _listed(made: Any) -> list[Any]:
     """One result, or several of them, as a list."""
     return [*made] if type(made) in (list, tuple) else [made]
-
-
-def _check_operator(model: Model, imports: list[OperatorSetId], node: Node) -> None:
-    """Import the operator set of a node if the model does not; an operator must be in ONNX's sets as imported.
-
-    Raises: EditError if it is not.
-    """
-    domain, operator = domain_key(node.domain), node.op_type or ""
-    version = next((entry.version or 0 for entry in imports if domain_key(entry.domain) == domain), None)
-    if version is None:
-        version = 1
-        imports.append(OperatorSetId(node.domain, version))
-    if key_of(node.domain, operator, "") in functions_of(model.functions) or newest(domain or ONNX) is None:
-        return
-    form = form_of(domain or ONNX, operator, version)
-    if form is None or form.inputs is None:
-        first = min(versions_of(domain or ONNX, operator), default=None)
-        since = "" if first is None or first <= version else f"; it came with {first}: convert the model with `opset`"
-        raise EditError(f"version {version} of the operator set {domain or ONNX} has no {operator}{since}")

@@ -220,6 +220,7 @@ def test_types_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda op, x: x, lambda op, x: x, "a pattern must return what its last node makes"),
         (lambda op, x: [op.Neg(x), op.Abs(x)], lambda op, x: x, "a pattern must return what its last node makes"),
+        (lambda op, x: [op.Neg(x), op.Abs(x)][1], lambda op, x: x, "a pattern must use what each of its nodes makes"),
         (lambda op, x: op.Sigmoid(x), lambda op, z: z, "the replacement takes z, which the pattern does not have"),
         (lambda op, x: op.Sigmoid(x), lambda op, x: [x, x], "the pattern has 1 output, but the replacement 2"),
         (
