@@ -16,6 +16,7 @@ from formats.ir import dtypes
 from formats.ir.copies import shallow
 from formats.ir.functions import expanded_size, functions_of
 from formats.ir.model import Attribute, AttributeType, Model, attribute_named, entries
+from formats.ir.node_order import subgraphs
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded_for_protobuf
@@ -81,7 +82,10 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
         raise UnsupportedError(
             f"onnx infers shapes of {len(result):,} bytes for a graph of {len(data):,}; at most {most:,} are read"
         )
-    return decode(Literal(result), Model)
+    found = decode(Literal(result), Model)
+    if found.graph is not None and model.graph is not None and not subgraphs(model.graph.node):
+        found.graph.node = model.graph.node  # the same nodes, in memory once
+    return found
 
 
 def _with_one_side(model: Model) -> Model:
