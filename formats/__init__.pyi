@@ -6,7 +6,9 @@ from formats.bridges.from_others import from_onnx, from_onnx_ir
 from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
 from formats.codecs.contract import ReadOptions
 from formats.codecs.keys import Key
-from formats.editing.surgery import Value, make_attribute, make_node, make_value_info
+from formats.editing.patterns import Match
+from formats.editing.surgery import make_attribute, make_node, make_value_info
+from formats.editing.values import Value
 from formats.errors import (
     CryptError,
     DecodeError,
@@ -111,6 +113,7 @@ __all__ = [
     "LimitError",
     "Loss",
     "MapType",
+    "Match",
     "MissingPackageError",
     "Model",
     "ModelFiles",

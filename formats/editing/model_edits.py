@@ -27,7 +27,7 @@ from formats.editing.pruning import prune_in
 from formats.editing.renaming import prefix_in, rename_in
 from formats.editing.scopes import main_graph
 from formats.editing.stripping import strip_docs_in, strip_training_in
-from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in, values_of
+from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in
 from formats.editing.weights import set_weights_in
 from formats.errors import EditError
 from formats.ir.copies import copied, shallow
@@ -38,7 +38,8 @@ from formats.words import nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.editing.surgery import Value
+    from formats.editing.patterns import Match
+    from formats.editing.values import Value
     from formats.ir.model import Model, Node
 
 
@@ -232,6 +233,24 @@ def infer_shapes(model: Model) -> Model:
     return new
 
 
+def find(model: Model, pattern: Callable[..., Any]) -> list[Match]:
+    """The places that have a pattern."""
+    from formats.editing.patterns import matches_of  # few programs need it
+
+    return matches_of(model, pattern)
+
+
+def rewrite(model: Model, pattern: Callable[..., Any], replacement: Callable[..., Any]) -> Model:
+    """A new model with other nodes in the place of a pattern."""
+    from formats.editing.patterns import rewrite_in
+
+    new = _sorted_copy(model)
+    rewrite_in(new, pattern, replacement, model)
+    return new
+
+
 def values(model: Model) -> dict[str, Value]:
     """The values of the main graph."""
-    return values_of(main_graph(model))
+    from formats.editing.values import Values
+
+    return Values(model, main_graph(model)).all()

@@ -47,6 +47,18 @@ class NoFormError(UnsupportedError):
     """A node has no form in another version of its operator set, for this reason."""
 
 
+def value_of(attribute: Attribute) -> Any:
+    """The value of an attribute: a number, a text, a list of numbers or of bytes, a tensor, or a graph."""
+    for field in ("t", "g", "i", "f"):
+        if (value := getattr(attribute, field)) is not None:
+            return value
+    if attribute.s is not None:
+        return attribute.s.decode(errors="replace")
+    if attribute.type in _ZEROS:  # protobuf writes no value for zero
+        return _ZEROS[attribute.type]
+    return next((entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), [])
+
+
 class LoneNode(NamedTuple):
     """A node without its neighbours.
 
@@ -85,18 +97,7 @@ class LoneNode(NamedTuple):
     def value(self, name: str, default: Any = None) -> Any:
         """The value of an attribute: a number, a text, a list of numbers or of bytes, or a tensor."""
         attribute = self.attribute(name)
-        if attribute is None:
-            return default
-        for field in ("t", "g", "i", "f"):
-            if (value := getattr(attribute, field)) is not None:
-                return value
-        if attribute.s is not None:
-            return attribute.s.decode(errors="replace")
-        if attribute.type in _ZEROS:  # protobuf writes no value for zero
-            return _ZEROS[attribute.type]
-        return next(
-            (entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), []
-        )
+        return default if attribute is None else value_of(attribute)
 
     def input(self, index: int) -> str:
         """The name of an input; empty if the node does not have it."""

@@ -130,7 +130,8 @@ class _SetConversion:
         """The types of values that are known, by the place of their graph and by name; `where` is the first place."""
         types: dict[str, dict[str, Type]] = {}
         for place, texts in value_types(model).items():
-            derived = {name: kind for name, text in texts.items() if (kind := type_of(text)) is not None}
+            kinds = {text: type_of(text) for text in {*texts.values()}}
+            derived = {name: kind for name, text in texts.items() if (kind := kinds[text]) is not None}
             types[where + place.removeprefix("graph")] = derived
         try:
             with_shapes = inferred(model)

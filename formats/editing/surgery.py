@@ -1,11 +1,11 @@
-"""Nodes made of Python values, put behind a value, taken out, and ordered; and who makes and uses a value.
+"""Nodes made of Python values, put behind a value, taken out, and ordered.
 
 Spec: onnx.proto, AttributeProto, NodeProto and ValueInfoProto.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from formats.editing.inference import check_again
 from formats.editing.options import Edit, EditResult
@@ -287,32 +287,6 @@ def _last(names: dict[str, str], name: str) -> str:
     while name != end:
         names[name], name = end, names[name]
     return end
-
-
-class Value(NamedTuple):
-    """A value of a graph: its name, the node that makes it, and the nodes that use it.
-
-    A node uses what its subgraphs use. `producer` is `None` for an input, an initializer, and a value from outside.
-    """
-
-    name: str
-    producer: Node | None
-    users: tuple[Node, ...]
-
-
-def values_of(graph: Graph) -> dict[str, Value]:
-    """The values of a graph by name, in the order in which they are first mentioned."""
-    makers: dict[str, Node] = {}
-    users: dict[str, list[Node]] = {}
-    for name in (*(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)):
-        users.setdefault(name or "", [])
-    for node in graph.node:
-        for name in dict.fromkeys(names_used(node)):
-            users.setdefault(name, []).append(node)
-        for name in filter(None, node.output):
-            makers[name] = node
-            users.setdefault(name, [])
-    return {name: Value(name, makers.get(name), tuple(nodes)) for name, nodes in users.items()}
 
 
 def sort_in(model: Model, *, must: bool = True) -> EditResult:

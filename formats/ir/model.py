@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from formats.editing.surgery import Value
+    from formats.editing.patterns import Match
+    from formats.editing.values import Value
     from formats.tensordata.sources.source import Source
 
     T = TypeVar("T")
@@ -806,6 +807,28 @@ class Model(Message):
         from formats.editing import model_edits
 
         return model_edits.bypass(self, nodes)
+
+    def find(self, pattern: Callable[..., Any]) -> list[Match]:
+        """Return the places in its graphs and functions that have a pattern.
+
+        A pattern is a function that computes what the nodes do, such as `lambda op, x: op.Mul(x, op.Sigmoid(x))`: `op`
+        has the operators, and the other arguments stand for any value, or for any value of an attribute.
+        """
+        from formats.editing import model_edits
+
+        return model_edits.find(self, pattern)
+
+    def rewrite(self, pattern: Callable[..., Any], replacement: Callable[..., Any]) -> Model:
+        """Return a new model with other nodes wherever `find` finds a pattern; what no output needs then goes.
+
+        `replacement` is a function like the pattern, such as `lambda op, x: op.Swish(x)`, which gets the values and
+        attributes by name; if it returns `None`, the place stays as it is.
+
+        Raises: EditError if an operator is not in the model's operator sets, or if the nodes do not fit each other.
+        """
+        from formats.editing import model_edits
+
+        return model_edits.rewrite(self, pattern, replacement)
 
     def sort(self) -> Model:
         """Return a new model in which each node comes after those whose values it uses.

@@ -14,6 +14,7 @@ from formats.ir.attributes import attribute_named
 from formats.ir.copies import shallow
 from formats.ir.functions import expanded_size, functions_of
 from formats.ir.model import Attribute, AttributeType, Model, entries
+from formats.ir.node_order import subgraphs
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.limited_process import LimitedProcess
 from formats.onnxpb.wire.decoder import decode
@@ -84,7 +85,10 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
         raise UnsupportedError(
             f"onnx infers shapes of {len(result):,} bytes for a graph of {len(data):,}; at most {most:,} are read"
         )
-    return decode(Literal(result), Model)
+    found = decode(Literal(result), Model)
+    if found.graph is not None and model.graph is not None and not subgraphs(model.graph.node):
+        found.graph.node = model.graph.node  # the same nodes, in memory once
+    return found
 
 
 def _with_one_side(model: Model) -> Model:

@@ -506,6 +506,7 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
 
 def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ...]) -> RuntimeFindings:
     """Whether a release of onnxruntime reads the versions of a model."""
+    from formats.onnxruntime import small_constants
     from formats.verbs.steps.versions import in_versions
 
     stops: tuple[str, ...] = ()
@@ -515,6 +516,8 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     except UnsupportedError as error:
         stops = (error.message,)
     changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in result.edits)
+    reason = "a small constant comes into the graph, since it is read before data files"
+    changes += tuple(Change(where, "", "", (), reason, True) for where in small_constants.outside(model))
     lacking = [loss for loss in result.losses if loss.kind == "runtime" and loss.matters]  # what the release lacks
     stops += tuple(loss.detail for loss in lacking)
     others = tuple(loss for loss in result.losses if loss not in lacking)
