@@ -27,6 +27,7 @@ _NAMES = {
     "verbs.convert": "convert dumps link save",
     "verbs.steps.opening": "load loads",
     "verbs.steps.planning": "raise_model",
+    "editing.model_edits": "to_dtype",
     "editing.surgery": "make_attribute make_node make_value_info Value",
     "verbs.edit": "edit extract merge",
     "verbs.compare": "Comparison Difference diff",

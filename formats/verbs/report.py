@@ -29,7 +29,8 @@ RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the mac
 GATHERED = {SPECIAL: ("NaN", "infinities", "empty tensors"), DOCUMENTATION: ("documentation",)}
 
 
-# The verdict about a model that was made of others, what begins the line of an edit, and what many edits are, by kind.
+# The verdict about a model that was made of others, the rounding of one with another type of floats, what begins the line
+# of an edit, and what many edits are, by kind.
 VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
@@ -37,12 +38,16 @@ VERDICTS = {
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
-ROUNDING = {"weights_dtype": ", up to rounding of weights", "dtype": ", up to rounding to float16"}
+ROUNDING = {
+    "weights_dtype": ", up to rounding of weights",
+    "dtype": ", up to rounding to float16",
+    "dtype=bfloat16": ", up to rounding to bfloat16",
+    "dtype=float32": ", up to rounding",
+}
 WORDS = {
     "opset": "converted",
     "ir_version": "converted",
-    "dtype": "converted",
-    "weights_dtype": "converted",
+    **dict.fromkeys(ROUNDING, "converted"),
     "tensor": "extracted",
     "extract": "extracted",
     "merge": "merged",

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.tensordata.sources.source import Literal
-from formats.tensordata.sources.transform import halve
+from formats.tensordata.sources.transform import narrowing
 from tests.editing.nested_models import nested, small
 from tests.editing.test_exported import recorded
 from tests.editing.test_exported import run as run_file
@@ -298,7 +298,7 @@ def test_every_float16_is_found() -> None:
     )
     with np.errstate(over="ignore"):
         wanted = near.astype("float16")
-    found = np.frombuffer(halve().of(Literal(near.tobytes())).read(), "float16")
+    found = np.frombuffer(narrowing("float16").of(Literal(near.tobytes())).read(), "float16")
     changed = (np.isinf(wanted) & np.isfinite(near)) | ((wanted == 0) & (near != 0))
     np.testing.assert_array_equal(found[~changed], wanted[~changed])
     assert np.isfinite(found[changed]).all()
