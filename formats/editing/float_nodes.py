@@ -257,7 +257,8 @@ PRECISIONS: Final = {
 }
 
 
-UNDEFINED: Final = "not defined, or not run well, in {}"
+UNDEFINED: Final = "not defined, or not run well, in {}"  # why nodes stay
+WITHOUT_KERNEL: Final = "without a kernel for {} in the runtime"
 
 
 class FloatParameters(NamedTuple):
@@ -377,7 +378,7 @@ class Operators:
             for end, end_olds, end_news in zip(ends, olds, news, strict=True)
             for (parameter, _), old, new in zip(end, end_olds, end_news, strict=True)
         ):
-            why = f"without a kernel for {to.name}"
+            why = WITHOUT_KERNEL.format(to.name)
         else:
             why = ""
         both = [FloatParameters((*new,), (*old,)) for new, old in zip(news, olds, strict=True)]

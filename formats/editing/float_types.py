@@ -15,6 +15,7 @@ from formats.editing.float_nodes import (
     FLOAT_TYPES,
     SCALING,
     UNDEFINED,
+    WITHOUT_KERNEL,
     FloatValue,
     Operators,
     Weights,
@@ -277,6 +278,8 @@ class _Conversion:
                 wanted = self.to.number if form.inputs.is_new(index) else value.old
                 value.wanted.setdefault(wanted, f"{place} ({node.op_type})")
                 value.is_exact |= id(node) in self.stays
+                if value.native is None and form.stays == WITHOUT_KERNEL.format(self.to.name):  # the file is smaller
+                    value.wanted.setdefault(self.to.number, place)
         if form.stays and floats:
             self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
 

@@ -29,8 +29,8 @@ RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the mac
 GATHERED = {SPECIAL: ("NaN", "infinities", "empty tensors"), DOCUMENTATION: ("documentation",)}
 
 
-# The verdict about a model that was made of others, the rounding of one with another type of floats, what begins the line
-# of an edit, and what many edits are, by kind.
+# The verdict about a model that was made of others, the rounding to another type of floats, what begins the line of an
+# edit, and what many edits are, by kind.
 VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
