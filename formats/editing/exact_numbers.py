@@ -63,10 +63,14 @@ class Origin(IntEnum):
 
 
 class _Link(NamedTuple):
-    """Values in and around the graphs of a node that are the same numbers: each of `made` is one of `given`."""
+    """Values in and around the graphs of a node that are the same numbers: each of `made` is one of `given`.
+
+    What is carried from round to round counts them, even if all of it comes from constants.
+    """
 
     given: list[Value]
     made: list[Value]
+    least: Origin = Origin.CONSTANT
 
 
 class _Node(NamedTuple):
@@ -113,7 +117,10 @@ class ExactNumbers:
                 (value, Origin.OTHER) for inner, at in inner_graphs(node, walk.inner_place(where, "node", index))
                 for each in inner.input if (value := (at, each.name or "")) not in tied
             )  # fmt: skip
-            self._steps += [_Link(*([each for each in end if self._is_float(each)] for end in link)) for link in links]
+            self._steps += [
+                link._replace(given=[*filter(self._is_float, link.given)], made=[*filter(self._is_float, link.made)])
+                for link in links
+            ]
             if not tied:
                 self._steps.append(_Node(node, *([each for each in end if self._is_float(each)] for end in ends)))
         return values
@@ -125,7 +132,7 @@ class ExactNumbers:
             is_changed = False
             for step in self._steps:
                 origin, made = (
-                    (self._most(step.given), step.made)
+                    (max(self._most(step.given), step.least), step.made)
                     if isinstance(step, _Link)
                     else (_origin(step.node, self._most(step.inputs) if step.inputs else None), step.outputs)
                 )
@@ -177,7 +184,8 @@ def _links(
             name = given[index + first] if index + first < len(given) else ""
             outer = [values[name]] if name in values else []
             again = results[index + result] if index < carried and index + result < len(results) else []
-            yield _Link([*outer, *again], [taken, *(made[index] if index < carried and index < len(made) else [])])
+            ends = made[index] if index < carried and index < len(made) else []
+            yield _Link([*outer, *again], [taken, *ends], Origin.INTEGERS if again else Origin.CONSTANT)
     for index, ends in enumerate(made):
         if index >= carried and index + result < len(results):
             yield _Link(results[index + result], ends)
@@ -195,7 +203,7 @@ def _origin(node: Node, origin: Origin | None) -> Origin:
         return Origin.OTHER
     if origin is None:
         return Origin.INTEGERS if node.op_type == "Cast" else Origin.OTHER
-    return origin
+    return max(origin, Origin.INTEGERS) if node.op_type == "CumSum" else origin
 
 
 def _is_end(step: _Node, origin: Origin) -> bool:

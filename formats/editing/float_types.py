@@ -222,7 +222,7 @@ class _Conversion:
         self._stay(map(id, dequantizing(graph.node)), "sums of quantised products")
         if self.to.most_added:
             sums = large_sums(graph, shapes, tensor_of, self.to.most_added)
-            self._stay(sums, f"sums of more than {self.to.most_added:,} numbers")
+            self._stay(sums, f"sums of more than {self.to.most_added:,} numbers, or of nobody knows how many")
         self._stay(sums_near_zero(graph, is_one_near_zero), "sums with numbers near zero")
         for node in graph.node:
             if node.domain not in STANDARD_DOMAINS:
