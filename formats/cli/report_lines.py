@@ -232,6 +232,8 @@ def _without_checksum(result: Verification) -> str:
 
 def comparison_lines(result: Comparison) -> Iterator[str]:
     """How two models differ."""
+    from formats.verbs.report import check_lines
+
     for difference in result.differences:
         subject = f" ({difference.subject})" if difference.subject else ""
         yield f"{difference.where}{subject}: {difference.detail}"
@@ -241,6 +243,7 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
     first, second = result.paths
     verdict = "equal" if result.equal else counted(result.count, "difference")
     form = f" in what .{result.form} files hold" if result.form else ""
+    yield from check_lines(result.checked)
     yield f"{first} and {second}: {verdict}{form}"
 
 

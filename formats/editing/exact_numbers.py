@@ -21,7 +21,7 @@ from formats.ir.attributes import attribute_named
 from formats.ir.dtypes import BOOL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from formats.ir.model import Graph, Node, Tensor, TensorShape
 
@@ -50,6 +50,7 @@ _OF_SUM: Final = (
     "Identity",
 )
 _FROM_SUM: Final = ("Log", "Pow", "Reciprocal", "Sqrt")  # of a number near zero, a number that is not
+_SHRINKING: Final = ("Div", "Log", "Reciprocal", "Sqrt")
 _TO_SUM: Final = ("Abs", *_SUMMING, "Pow", "Sqrt")  # numbers near zero
 
 
@@ -247,16 +248,42 @@ def _added(node: Node, shapes: Mapping[str, TensorShape], tensor_of: Callable[[s
     return prod(sizes[axis] for axis in axes if -len(sizes) <= axis < len(sizes)) if axes else prod(sizes)
 
 
+def made_small_again(graph: Graph, large: Collection[int]) -> frozenset[int]:
+    """The nodes, by identity, between those with large results and the logarithms, roots and quotients of these."""
+    leads: set[int] = set()
+    users = _users(graph)
+    for node in reversed(graph.node):
+        is_led = any(id(user) in leads for name in node.output for user in users.get(name, ()))
+        if node.op_type in _SHRINKING or (node.op_type in ("Add", "Mul", "Sub") and is_led):
+            leads.add(id(node))
+    found: set[int] = set()
+    waiting = [node for node in graph.node if id(node) in large]
+    while waiting:
+        node = waiting.pop()
+        for user in (user for name in node.output for user in users.get(name, ())):
+            if id(user) in leads and id(user) not in found:
+                found.add(id(user))
+                if user.op_type not in _SHRINKING:
+                    waiting.append(user)
+    return frozenset(found)
+
+
+def _users(graph: Graph) -> dict[str, list[Node]]:
+    """The nodes of a graph that use each value."""
+    users: dict[str, list[Node]] = {}
+    for node in graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    return users
+
+
 def sums_near_zero(graph: Graph, is_near_zero: Callable[[str], bool]) -> frozenset[int]:
     """The nodes, by identity, that add a constant near zero, those that make what it is added to, and those of the sum.
 
     So a variance, an epsilon, the root of both and what is divided by it stay together.
     """
     makers = {name: node for node in graph.node if node.domain in STANDARD_DOMAINS for name in node.output}
-    users: dict[str, list[Node]] = {}
-    for node in graph.node:
-        for name in node.input:
-            users.setdefault(name, []).append(node)
+    users = _users(graph)
     found: dict[int, Node] = {}
     for node in makers.values():
         if node.op_type in ("Add", "Clip", "Max") and any(map(is_near_zero, node.input)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.exact_numbers import ExactNumbers, large_sums, sums_near_zero
+from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
 from formats.editing.float_nodes import (
     FLOAT_TYPES,
     SCALING,
@@ -113,7 +113,8 @@ class _Conversion:
     """The graphs of a model, the values in them, and what a report says of them."""
 
     def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
-        self.model, self.to, self.keep = model, to, keep_io_types
+        self.model, self.to = model, to
+        self.keeping = {"graph"} if keep_io_types else set()  # the graphs whose inputs and outputs stay
         self.operators = operators
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
@@ -188,6 +189,8 @@ class _Conversion:
             for inner, at in inner_graphs(node, place):
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
+                if form.stays:
+                    self.keeping.add(at)
                 self._find_values_of(inner, at, values, shapes, all_types)
         for output in graph.output:
             result = values.get(output.name or "")
@@ -205,7 +208,8 @@ class _Conversion:
 
     def _at_end(self, value: FloatValue, where: str) -> int:
         """The type of a float that is an input or output of a graph."""
-        return value.old if (self.keep if where == "graph" else value.is_linked) else self.to.number
+        stays = where in self.keeping or (where != "graph" and value.is_linked)
+        return value.old if stays else self.to.number
 
     def _find_staying(self, graph: Graph, values: ChainMap[str, FloatValue], shapes: Mapping[str, TensorShape]) -> None:
         """Find the nodes of a graph that stay in float32, since a narrower type cannot hold their numbers."""
@@ -224,11 +228,13 @@ class _Conversion:
             sums = large_sums(graph, shapes, tensor_of, self.to.most_added)
             self._stay(sums, f"sums of more than {self.to.most_added:,} numbers, or of nobody knows how many")
         self._stay(sums_near_zero(graph, is_one_near_zero), "sums with numbers near zero")
+        large: set[int] = set()
         for node in graph.node:
             if node.domain not in STANDARD_DOMAINS:
                 continue
             if node.op_type in SCALING and any(self._is_beyond(values.get(name)) for name in node.input):
                 self._stay([id(node)], BEYOND)
+                large.add(id(node))
             elif reduces(node):
                 self._stay([id(node)], UNDEFINED.format(self.to.name))
             elif node.op_type in QUANTIZING and self._needs_its_scale(node, values, is_near_zero):
@@ -239,6 +245,7 @@ class _Conversion:
                 or (node.op_type == "BatchNormalization" and any(map(is_near_zero, node.input[4:])))
             ):
                 self._stay([id(node)], "with weights near zero")
+        self._stay(made_small_again(graph, large), BEYOND)
 
     def _stay(self, nodes: Iterable[int], why: str) -> None:
         for node in nodes:
@@ -386,7 +393,7 @@ class _Conversion:
         """Write the new types of inputs, outputs and inner values."""
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
-        if is_main and not self.keep:
+        if is_main and not self.keeping & {scope.where}:
             inputs = [name for name in self._floats(graph.input) if own[name].native == self.to.number]
             self.interface = [("input", inputs), ("output", self._floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):

@@ -246,8 +246,8 @@ class RuntimeOptions:
     of the file. What cannot be converted is an error.
     `dtype`: "float16" or "bfloat16": float32s become such, in weights, values, inputs and outputs; "float32": both
     become float32s. With `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they are; *
-    is any text. `keep_io_types` implies "float16" without `dtype`. With a release of onnxruntime as `runtime`, operators for which
-    it has no kernel in that type stay as they are.
+    is any text. Without `dtype`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`,
+    operators for which it has no kernel in that type stay as they are.
 
     `weights_dtype`: "int4", "int8", "uint4" or "uint8": weights of MatMul, Gemm and Gather become integers in blocks of
     `block` elements that have a scale each, and with the unsigned types a zero point, too. For a `runtime`, the nodes
@@ -286,8 +286,8 @@ class RuntimeOptions:
     )
     dtype: str | None = option(
         None,
-        choice("float16", "bfloat16", "float32"),
-        "Write float32 weights and values as float16 or bfloat16, or these as float32.",
+        choice("float16", "bfloat16", "float32")._replace(metavar="TYPE"),
+        "Write weights and values as float16, bfloat16 or float32.",
         panel=VERSIONS,
         common=True,
     )

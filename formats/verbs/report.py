@@ -110,6 +110,23 @@ def written_files(files: Iterable[FilePlan]) -> tuple[WrittenFile, ...]:
     return tuple(WrittenFile(file.path, file.nbytes) for file in files)
 
 
+class OutputDifference(NamedTuple):
+    """How an output of two models differs that ran on the same inputs: at most by `largest`, of a number `magnitude`.
+
+    Both are `None` if the outputs have other dims or other NaN, or are no numbers; `detail` says so.
+    """
+
+    output: str
+    largest: float | None
+    magnitude: float | None
+    detail: str
+
+
+def check_lines(differences: Iterable[OutputDifference]) -> list[str]:
+    """A line for each output of two models that ran on the same inputs."""
+    return [f"check: {each.output} {each.detail}" for each in differences]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ConversionReport:
     """The result of a conversion, and what the target could not express; `source` is `None` for a model from memory."""
@@ -131,6 +148,7 @@ class ConversionReport:
     removed: tuple[Path, ...] = ()  # files of the replaced model
     edits: tuple[Edit, ...] = ()  # what was changed in the model
     is_translated: bool = False  # into other operators: those of the target, or from those of the source to ONNX's
+    checked: tuple[OutputDifference, ...] = ()  # if both models ran
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
@@ -182,7 +200,7 @@ class ConversionReport:
             "seconds": round(self.seconds, 6),
             **fields_as_json(self, "verdict edits losses notes changes settings"),
             "usage": self.usage or None,
-            **fields_as_json(self, "backup removed"),
+            **fields_as_json(self, "backup removed" + " checked" * bool(self.checked)),
         }
 
 
@@ -233,6 +251,7 @@ def answer(
     return [
         _written(report),
         *([report.verdict] if report.losses or not one_of_many else []),
+        *check_lines(report.checked),
         *files,
         *edit_lines(report.edits, more, every=every),
         *loss_lines((loss for loss in report.losses if has_notes or loss.matters), more, every=every),

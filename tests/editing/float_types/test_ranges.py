@@ -149,6 +149,37 @@ def test_masks_stay_finite(mask: str, opset: int) -> None:
     np.testing.assert_allclose(computed(new, x).astype("float32"), computed(proto, x), atol=1e-3)
 
 
+def test_what_becomes_small_again_is_not_limited() -> None:
+    """The logarithm of a large product is exact: the sum between both stays in float32, too."""
+    proto = parsed(
+        "(float[2, 2] x) => (float[2, 2] y) <float m = {1048576}, float o = {1}> "
+        "{ p = Mul(x, m) a = Add(p, o) l = Log(a) y = Relu(l) }"
+    )
+    new, told = converted(proto)
+    x = np.array([[0.5, 2], [100, 0]], "float32")
+    np.testing.assert_allclose(computed(new, x).astype("float32"), computed(proto, x), rtol=1e-3)
+    assert "in float32 stay Add x 1, Log x 1, Mul x 1 (with weights beyond its range)" in told
+
+
+@pytest.mark.parametrize(("dtype", "opset", "keep"), [("bfloat16", 11, ()), ("float16", 17, ("If", "Loop"))])
+def test_a_node_with_graphs_that_stays(dtype: str, opset: int, keep: Any) -> None:
+    """An If and a Loop that stay in float32 keep the inputs and outputs of their graphs."""
+    proto = parsed(
+        """(float[2] x, bool c) => (float[2] y) {
+        r = Constant<value = int64 {3}>()
+        k = If(c) <then_branch = a () => (float[2] p) { p = Neg(x) }, else_branch = b () => (float[2] q) { q = Abs(x) }>
+        y = Loop(r, c, k) <body = l (int64 i, bool o, float[2] v) => (bool u, float[2] w)
+            { u = Identity(o) w = Add(v, x) }>
+    }""",
+        opset,
+    )
+    options = {"keep": keep} if keep else {}
+    new, _ = converted(proto, dtype, keep_io_types=True, **options)
+    feed = {"x": np.array([1, -2], "float32"), "c": np.array(True)}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feed)
+    np.testing.assert_array_equal(ReferenceEvaluator(new).run(None, feed)[0], wanted)
+
+
 def test_sums_of_dims_that_nobody_knows() -> None:
     """A sum along an axis whose dim has no size stays in float32; one along an axis of eight does not."""
     for axis, stays in ((0, True), (1, False)):
