@@ -86,7 +86,7 @@ class OnlyWriteKeywords(TypedDict, total=False):
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype=TYPE: Write weights and values as float16, bfloat16 or float32."""
+    """dtype=TYPE: Write floats as float16, bfloat16 or float32."""
     keep_io_types: bool
     """keep_io_types: With `dtype`, keep the types of inputs and outputs, with casts."""
     keep: Sequence[str] | None

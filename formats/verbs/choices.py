@@ -287,7 +287,7 @@ class RuntimeOptions:
     dtype: str | None = option(
         None,
         choice("float16", "bfloat16", "float32")._replace(metavar="TYPE"),
-        "Write weights and values as float16, bfloat16 or float32.",
+        "Write floats as float16, bfloat16 or float32.",
         panel=VERSIONS,
         common=True,
     )
