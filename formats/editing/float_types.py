@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
 NAMED = 10  # nodes that an error names
-BEYOND = "with weights beyond its range"
+BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
 CLIP_WITH_INPUTS = 11  # the first version of the set whose Clip has its limits as inputs
 
@@ -227,7 +227,7 @@ class _Conversion:
         if self.to.most_added:
             sums = large_sums(graph, shapes, tensor_of, self.to.most_added)
             self._stay(sums, f"sums of more than {self.to.most_added:,} numbers, or of nobody knows how many")
-        self._stay(sums_near_zero(graph, is_one_near_zero), "sums with numbers near zero")
+        self._stay(sums_near_zero(graph, is_one_near_zero), "sums with a number near zero")
         large: set[int] = set()
         for node in graph.node:
             if node.domain not in STANDARD_DOMAINS:
@@ -244,7 +244,7 @@ class _Conversion:
                 or (node.op_type == "Div" and any(map(is_near_zero, node.input[1:])))
                 or (node.op_type == "BatchNormalization" and any(map(is_near_zero, node.input[4:])))
             ):
-                self._stay([id(node)], "with weights near zero")
+                self._stay([id(node)], "weights near zero")
         self._stay(made_small_again(graph, large), BEYOND)
 
     def _stay(self, nodes: Iterable[int], why: str) -> None:
@@ -258,7 +258,7 @@ class _Conversion:
         self, node: Node, values: Mapping[str, FloatValue], is_near_zero: Callable[[str], bool]
     ) -> bool:
         """Whether a scale is beyond the new type, or none that the model has, or scales large integers."""
-        scale, data = (values.get(name) for name in (node.input[1], node.input[0]))
+        data, scale = (values.get(name) for name in [*node.input, "", ""][:2])
         is_large = node.op_type == "DequantizeLinear" and data is not None and data.type == "tensor(int32)"
         return is_large or scale is None or scale.tensor is None or self._is_beyond(scale) or is_near_zero(scale.name)
 
@@ -303,7 +303,7 @@ class _Conversion:
             if is_constant_node(node):
                 value.tensor = next(filter(None, map(constant_of, node.attribute)), None)
             else:
-                value.native = self.to.number if form.outputs.is_new(index) and not value.is_linked else value.old
+                value.native = self.to.number if form.outputs.is_new(index) else value.old
 
     def settle(self) -> None:
         """Give all values their types and names.
