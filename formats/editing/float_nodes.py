@@ -38,7 +38,8 @@ class FloatType(NamedTuple):
     """A type that a model gets, and what a conversion to it must know.
 
     What has one of the types `sources` gets the type `number`. Numbers beyond a narrower type become its `largest` or
-    `least` one. `most_added` numbers of 32 each have a sum that it holds; 0: any sum.
+    `least` one. `most_added` numbers of 32 each have a sum that it holds; 0: any sum. Of some types, ONNX has no
+    sequences.
     """
 
     number: int
@@ -46,6 +47,7 @@ class FloatType(NamedTuple):
     largest: str = ""
     least: str = ""
     most_added: int = 0
+    in_sequences: bool = True
 
     @property
     def name(self) -> str:
@@ -80,7 +82,7 @@ FLOAT_TYPES: Final = {
     row.name: row
     for row in (
         FloatType(FLOAT16, (FLOAT,), "65504", "6e-08", 2047),
-        FloatType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41"),
+        FloatType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41", in_sequences=False),
         FloatType(FLOAT, (FLOAT16, BFLOAT16)),
     )
 }
@@ -134,9 +136,8 @@ class FloatValue:
 
 def float_kind(text: str, to: FloatType) -> FloatKind:
     """What a value of this type is for a conversion; the type is written as in ONNX's operator sets."""
-    if not to.replaces(text):
-        return "other"
-    return "tensor" if text.startswith("tensor(") else "container"
+    kind: FloatKind = "tensor" if text.startswith("tensor(") else "container"
+    return kind if to.replaces(text) and (kind == "tensor" or to.in_sequences) else "other"
 
 
 def element_of(text: str) -> int | None:
@@ -437,7 +438,8 @@ def _with_type(attribute: Attribute, to: FloatType) -> Attribute:
     if attribute.tp is None:
         return attribute
     new = copied(attribute)
-    new.tp = with_element(attribute.tp, to.number) if to.replaces(operator_type_text(attribute.tp)) else attribute.tp
+    if float_kind(operator_type_text(attribute.tp), to) != "other":
+        new.tp = with_element(attribute.tp, to.number)
     return new
 
 

@@ -45,9 +45,9 @@ from formats.editing.surgery import make_attribute, make_node
 from formats.errors import UnsupportedError
 from formats.ir import ONNX, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.copies import copied
-from formats.ir.dtypes import BY_NUMBER, FLOAT16, type_name
+from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT16, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
-from formats.ir.model import Dimension, Graph, TensorShape, ValueInfo, entries
+from formats.ir.model import Dimension, Graph, OperatorSetId, TensorShape, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.ir.storage import constant_of
 from formats.onnxpb.value_types import TypeUse, operator_type_text, value_types
@@ -65,6 +65,7 @@ MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
 NAMED = 10  # nodes that an error names
 BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
+CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
 CLIP_WITH_INPUTS = 11  # the first version of the set whose Clip has its limits as inputs
 
 
@@ -87,7 +88,15 @@ def to_dtype(
     to = FLOAT_TYPES[dtype]
     if entries(model, "training_info"):
         raise UnsupportedError(f"the model has graphs for its training, which cannot become {dtype}; remove them")
+    version = version_of(model.opset_import)
+    if to.number == BFLOAT16 and version is not None and version < CAST_TO_BFLOAT16:
+        raise UnsupportedError(
+            f"the model has version {version} of ONNX's operators, and {CAST_TO_BFLOAT16} is the first with bfloat16; "
+            "write it in version 22, which has most, with `opset`"
+        )
     new = copied(model)
+    if version is None:  # for the casts
+        new.opset_import.append(OperatorSetId("", CAST_TO_BFLOAT16))
     calls = expand_calls(new, dtype)
     work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks))
     work.stays.update((node, "named by `keep`") for node in nodes_named(new, "keep", keep))
@@ -239,10 +248,8 @@ class _Conversion:
                 self._stay([id(node)], UNDEFINED.format(self.to.name))
             elif node.op_type in QUANTIZING and self._needs_its_scale(node, values, is_near_zero):
                 self._stay([id(node)], "scales of quantised numbers")
-            elif (
-                (node.op_type == "Mul" and any(map(is_one_near_zero, node.input)))
-                or (node.op_type == "Div" and any(map(is_near_zero, node.input[1:])))
-                or (node.op_type == "BatchNormalization" and any(map(is_near_zero, node.input[4:])))
+            elif (node.op_type == "Mul" and any(map(is_one_near_zero, node.input))) or (
+                node.op_type == "Div" and any(map(is_near_zero, node.input[1:]))
             ):
                 self._stay([id(node)], "weights near zero")
         self._stay(made_small_again(graph, large), BEYOND)
@@ -407,7 +414,7 @@ class _Conversion:
 
     def _floats(self, values: list[ValueInfo]) -> list[str]:
         """The names of the values with floats that get the new type."""
-        return [value.name or "" for value in values if self.to.replaces(operator_type_text(value.type))]
+        return [value.name or "" for value in values if float_kind(operator_type_text(value.type), self.to) != "other"]
 
     def result(self, calls: int) -> EditResult:
         """What was done, and what was lost."""

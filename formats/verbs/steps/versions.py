@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from formats.onnxpb.value_types import TypeUse
     from formats.verbs.choices import RuntimeOptions
 
-BFLOAT16 = "tensor(bfloat16)"
+# onnxruntime loads some of their forms in bfloat16, and makes of others nodes for which it has no kernel.
+WITHOUT_BFLOAT16 = ("CenterCropPad", "Clip", "Dropout")
 
 
 def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
@@ -121,8 +122,8 @@ def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, 
 
 def _has_no_kernel(release: str, use: TypeUse, version: int) -> bool:
     """Whether a release has no kernel for a type of an operator in a version of ONNX's set."""
-    if use.operator == "Clip" and use.type == BFLOAT16:
-        return True  # onnxruntime makes nodes of it for which it has no kernel
+    if use.operator in WITHOUT_BFLOAT16 and use.type == "tensor(bfloat16)":
+        return True
     since, first = lacking(use, version) or (None, release)
     return since is not None and not lacks(release, since) and lacks(release, first)
 

@@ -161,7 +161,7 @@ def test_what_becomes_small_again_is_not_limited() -> None:
     assert "in float32 stay Add x 1, Log x 1, Mul x 1 (weights beyond the range of the type)" in told
 
 
-@pytest.mark.parametrize(("dtype", "opset", "keep"), [("bfloat16", 11, ()), ("float16", 17, ("If", "Loop"))])
+@pytest.mark.parametrize(("dtype", "opset", "keep"), [("bfloat16", 13, ()), ("float16", 17, ("If", "Loop"))])
 def test_a_node_with_graphs_that_stays(dtype: str, opset: int, keep: Any) -> None:
     """An If and a Loop that stay in float32 keep the inputs and outputs of their graphs."""
     proto = parsed(

@@ -179,6 +179,33 @@ def test_unknown_operators_stay_in_float16() -> None:
     assert ["Cast", "Own", "Cast", "Gelu", "Relu"] == [node.op_type for node in new.graph.node]
 
 
+def test_sets_without_bfloat16() -> None:
+    """A set before 13 has no bfloat16, which the error says; a model without ONNX's set gets one for the casts."""
+    old = formats.from_onnx(parsed("(float[2] x) => (float[2] y) { y = Relu(x) }", 11))
+    with pytest.raises(formats.UnsupportedError, match="has version 11 of ONNX's operators, and 13 is the first with"):
+        formats.to_dtype(old, "bfloat16")
+    assert formats.dumps(old, "onnx", dtype="bfloat16", opset=22)
+    text = '<ir_version: 8, opset_import: ["ai.onnx.ml" : 3]> g (float[1, 2] x) => (float[1, 2] y)'
+    learnt = onnx.parser.parse_model(text + " { y = ai.onnx.ml.Binarizer(x) }")
+    assert ["Cast", "Binarizer", "Cast"] == [node.op_type for node in written(learnt, "float16").graph.node]
+
+
+def test_sequences_stay_without_bfloat16() -> None:
+    """ONNX has no sequences of bfloat16, so they stay, also where a Loop carries one, with casts of what is in them."""
+    proto = parsed("""(seq(float[2]) x, bool c) => (float[2] y) {
+        r = Constant<value_int = 2>()
+        k = Loop(r, c, x) <body = l (int64 i, bool o, seq(float[2]) v) => (bool u, seq(float[2]) w)
+            { u = Identity(o) a = SequenceAt(v, i) b = Neg(a) w = SequenceInsert(v, b) }>
+        e = SequenceAt(k, r) y = Neg(e)
+    }""")
+    new = written(proto, "bfloat16")
+    assert FLOAT == new.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type
+    assert ["SequenceAt", "Cast", "Neg"] == [node.op_type for node in new.graph.node][-3:]
+    feed = {"x": [np.array([1, 2], "float32"), np.array([3, -4], "float32")], "c": np.array(True)}
+    (wanted,) = ReferenceEvaluator(proto).run(None, feed)
+    np.testing.assert_array_equal(ReferenceEvaluator(new).run(None, feed)[0].astype("float32"), wanted)
+
+
 def test_nothing_to_do_and_mistakes(tmp_path: Any) -> None:
     """A model without such floats is told so, and an unknown type is refused."""
     onnx.save(small(), tmp_path / "m.onnx")
