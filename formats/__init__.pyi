@@ -6,6 +6,7 @@ from formats.bridges.from_others import from_onnx, from_onnx_ir
 from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
 from formats.codecs.contract import ReadOptions
 from formats.codecs.keys import Key
+from formats.editing.model_edits import to_dtype
 from formats.editing.patterns import Match
 from formats.editing.surgery import make_attribute, make_node, make_value_info
 from formats.editing.values import Value
@@ -191,6 +192,7 @@ __all__ = [
     "rm",
     "save",
     "share",
+    "to_dtype",
     "to_onnx",
     "to_onnx_ir",
     "unpack",

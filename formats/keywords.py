@@ -86,11 +86,11 @@ class OnlyWriteKeywords(TypedDict, total=False):
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
+    """dtype=TYPE: Write floats as float16, bfloat16 or float32."""
     keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
+    """keep_io_types: With `dtype`, keep the types of inputs and outputs, with casts."""
     keep: Sequence[str] | None
-    """keep: With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*')."""
+    """keep: With `dtype`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*')."""
     weights_dtype: str | None
     """weights_dtype='int4' or 'int8' or 'uint4' or 'uint8': Write the weights of MatMul, Gemm and Gather as
     integers in blocks; the unsigned ones have zero points."""

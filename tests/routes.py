@@ -38,6 +38,7 @@ ROUTES = {
     "text": "convert m.onnx new.textproto",
     "json": "convert m.onnx new.json",
     "float16": "convert wide.onnx new.onnx --dtype float16",
+    "bfloat16": "convert wide.onnx new.onnx --dtype bfloat16",
     "operator set": "convert m.onnx new.onnx --opset 20",
     "operator set of a domain": "convert m.onnx new.onnx --opset ai.onnx=18",
     "batch": "batch models --out out --to onnxz --jobs 1 --parents",
@@ -131,6 +132,8 @@ EFFECTS = {
     "OutputOptions.quiet": Effect("inspect m.onnx", "--quiet"),
     "OutputOptions.json": Effect("inspect m.onnx", "--json"),
     "OutputOptions.debug": Effect("inspect missing.onnx", "--debug", 1),
+    "CheckOptions.check": Effect("convert wide.onnx new.onnx", "--check"),
+    "CheckOptions.check_inputs": Effect("convert wide.onnx new.onnx", "--check-inputs x.npz"),
     "NoteOptions.notes": Effect("convert wide.onnx new.rten", "--notes"),
     "SeveralOptions.jobs": Effect("batch m.onnx data.onnx --out new --to onnxz --parents --jobs 1", "--jobs 2"),
     "SeveralOptions.fail_fast": Effect(
@@ -242,6 +245,7 @@ def make_folder(path: Path) -> None:
     onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     shutil.copy(path / "m.onnx", path / "m.bin")
     shutil.copy(Path(__file__).parent / "ort" / "layouts" / "trained.16.ort", path / "blocked.ort")
+    np.savez(path / "x.npz", x=np.ones((2, 32), "float32"))
     (path / "key").write_text("secret words")
     (path / "names.txt").write_text("data.onnx\n")
     (path / "old.svg").write_text("old")

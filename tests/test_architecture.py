@@ -42,7 +42,7 @@ FLOORS: tuple[dict[str, str], ...] = (
     {"bridges.from_others": "bridges bridges.from_others"},
     {"editing": "editing"},
     {"verbs": "verbs"},
-    {"bridges.to_others": "bridges.to_others"},
+    {"bridges.to_others": "bridges.to_others bridges.results"},
     {"batch": "batch", "pictures": "pictures"},
     {"cli": "cli __main__"},
     {"formats": ". codec signatures testing"},
@@ -330,7 +330,7 @@ CACHED = {
     *("onnxpb.text.protojson._rows_by_name", "onnxpb.text.textfile._rows", "onnxpb.text.textproto._rows_by_name"),
     *("onnxpb.wire.encoder._checked_fields", "tensordata.sources.transform.casting"),
     *("tensordata.sources.transform.clamp", "tensordata.sources.transform.varints"),
-    "tensordata.sources.transform.bit_packing",
+    *("tensordata.sources.transform.bit_packing", "tensordata.sources.transform.narrowing"),
 }
 
 

@@ -47,6 +47,7 @@ MEANT_OPTIONS = {
     "--fp16": "type --dtype float16",
     "--int4": "type --weights-dtype int4",
     "--int8": "type --weights-dtype int8",
+    "--bf16": "type --dtype bfloat16",
     "--verbose": "--json prints everything that is known",
     "--strip-doc": "formats keeps what a model says of itself; in Python, set another `doc_string` and save the model",
     "--key": KEY,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.cli.command_line import OutputOptions, groups, verb
+from formats.cli.command_line import CheckOptions, OutputOptions, groups, verb
 from formats.cli.error_text import error_to_json
 from formats.cli.several import any_place
 from formats.cli.streams import (
@@ -370,7 +370,7 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
     Of two archives with several models, each is compared with that of the same name. One of A and B can be - for
     stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be compared.
     """,
-    groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),
+    groups(DiffOptions, CheckOptions, PictureOptions, OutputOptions, ReadOptions),
     LOOK,
     examples=(
         "formats diff model.onnx model.onnxz",
@@ -392,7 +392,8 @@ def diff(request: Request) -> int:
     limit = keywords.pop("limit", DIFFERENCES)
     shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
     paths = [source_of(name) for name in request.arguments]
-    result = compare.diff(*paths, limit=shown, progress=progress(), **keywords)
+    checked = CheckOptions(**request.of(CheckOptions)).run(*paths)
+    result = replace(compare.diff(*paths, limit=shown, progress=progress(), **keywords), checked=checked)
     if drawn.picture is not None:
         _draw_comparison(drawn, result, request.of(ReadOptions))
         result = replace(result, differences=result.differences[:limit])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.ir import ONNX
-from formats.words import counted, in_units, names_like
+from formats.words import counted, in_units, joined, names_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 20
 MAX_CELL = 48
+SAVED_FROM_BYTES = 1 << 20  # nobody needs less
 FACT_CELLS = 14  # before a fact of a model
 MAX_LINE = 500  # characters of a key of the metadata, and of a text where there is no terminal
 
@@ -99,6 +100,9 @@ def _model_lines(
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
     totals.append(("all", f"{len(seen.tensors):,}", _bytes_of_tensors(seen)))
     yield from table(("data type", "tensors", "bytes"), totals)
+    saved = {name: nbytes for name, nbytes in seen.savings.items() if nbytes >= SAVED_FROM_BYTES}
+    if saved:
+        yield f"note: --dtype {joined([*saved], 'or')} saves up to {in_units(max(saved.values()))}"
     yield from _tensor_lines(seen, tensors)
 
 
@@ -256,6 +260,8 @@ def _without_checksum(result: Verification) -> str:
 
 def comparison_lines(result: Comparison) -> Iterator[str]:
     """How two models differ."""
+    from formats.verbs.report import check_lines
+
     for difference in result.differences:
         subject = f" ({difference.subject})" if difference.subject else ""
         yield f"{difference.where}{subject}: {difference.detail}"
@@ -265,6 +271,7 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
     first, second = result.paths
     verdict = "equal" if result.equal else counted(result.count, "difference")
     form = f" in what .{result.form} files hold" if result.form else ""
+    yield from check_lines(result.checked)
     yield f"{first} and {second}: {verdict}{form}"
 
 

@@ -29,11 +29,11 @@ from formats.editing.scopes import main_graph
 from formats.editing.stripping import strip_docs_in, strip_training_in
 from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in
 from formats.editing.weights import set_weights_in
-from formats.errors import EditError
+from formats.errors import EditError, OptionError
 from formats.ir.copies import copied, shallow
 from formats.ir.model import StringStringEntry
 from formats.options import METADATA, bad_value, texts_by_name
-from formats.words import nearest
+from formats.words import joined, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -219,11 +219,22 @@ def sort(model: Model) -> Model:
     return new
 
 
-def to_float16(model: Model, *, keep_io_types: bool, keep: Sequence[str]) -> Model:
-    """A new model that computes in float16."""
-    from formats.editing.float16 import to_float16 as in_float16  # few programs need it
+def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Sequence[str] = ()) -> Model:
+    """Make a new model with another type of floats, as `formats.convert` writes it with `dtype`.
 
-    return in_float16(in_order(model)[0], keep_io_types=keep_io_types, keep=keep)[0]
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both. Inputs and outputs get the type,
+    too, unless `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when
+    they are read.
+
+    Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
+    that no node has.
+    """
+    from formats.editing.float_nodes import FLOAT_TYPES  # few programs need it
+    from formats.editing.float_types import to_dtype as in_dtype
+
+    if dtype not in FLOAT_TYPES:
+        raise OptionError(f"`dtype` must be {joined([*FLOAT_TYPES], 'or')}, not {dtype!r:.80}")
+    return in_dtype(in_order(model)[0], dtype, keep_io_types=keep_io_types, keep=keep)[0]
 
 
 def infer_shapes(model: Model) -> Model:

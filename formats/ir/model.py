@@ -858,7 +858,7 @@ class Model(Message):
         """
         from formats.editing import model_edits
 
-        return model_edits.to_float16(self, keep_io_types=keep_io_types, keep=keep)
+        return model_edits.to_dtype(self, "float16", keep_io_types=keep_io_types, keep=keep)
 
     def values(self) -> dict[str, Value]:
         """Return the values of the main graph by name, each with the node that makes it and those that use it."""

@@ -244,8 +244,10 @@ class RuntimeOptions:
 
     `opset`: the version of ONNX's own operators, or versions by domain, such as {"ai.onnx.ml": 3}. `ir_version`: that
     of the file. What cannot be converted is an error.
-    `dtype`: "float16": float32s become float16s, in weights, values, inputs and outputs. With `keep_io_types`, which
-    implies it, inputs and outputs stay. So does `keep`: operators or nodes that stay in float32; * is any text.
+    `dtype`: "float16" or "bfloat16": float32s become such, in weights, values, inputs and outputs; "float32": both
+    become float32s. With `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they are; *
+    is any text. Without `dtype`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`,
+    operators for which it has no kernel in that type stay as they are.
 
     `weights_dtype`: "int4", "int8", "uint4" or "uint8": weights of MatMul, Gemm and Gather become integers in blocks of
     `block` elements that have a scale each, and with the unsigned types a zero point, too. For a `runtime`, the nodes
@@ -284,24 +286,25 @@ class RuntimeOptions:
     )
     dtype: str | None = option(
         None,
-        choice("float16"),
-        "Write float32 weights and values as float16.",
+        choice("float16", "bfloat16", "float32")._replace(metavar="TYPE"),
+        "Write floats as float16, bfloat16 or float32.",
         panel=VERSIONS,
         common=True,
     )
     keep_io_types: bool = option(
         False,
         SWITCH,
-        "Write float16, but keep the types of inputs and outputs, with casts.",
+        "With --dtype, keep the types of inputs and outputs, with casts.",
+        keyword_help="With `dtype`, keep the types of inputs and outputs, with casts.",
         panel=VERSIONS,
         implies=("dtype", "float16"),
     )
     keep: Sequence[str] | None = option(
         None,
         NODES,
-        "With --dtype, leave operators or nodes with this name in float32, such as Softmax or '/head/*'.",
+        "With --dtype, leave operators or nodes with this name as they are, such as Softmax or '/head/*'.",
         panel=VERSIONS,
-        keyword_help="With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*').",
+        keyword_help="With `dtype`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*').",
     )
     weights_dtype: str | None = option(
         None,

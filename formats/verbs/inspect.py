@@ -249,6 +249,20 @@ class Inspection:
         counts = Counter(min(offset & -offset or MAX_ALIGNMENT, MAX_ALIGNMENT) for offset in offsets)
         return dict(sorted(counts.items(), reverse=True))
 
+    @property
+    def savings(self) -> dict[str, int]:
+        """How many bytes weights lose at most with each `dtype`, such as "float16"; what they gain is below zero."""
+        from formats.editing.float_nodes import FLOAT_TYPES
+
+        return {
+            name: sum(
+                total.nbytes - total.nbytes * dtypes.BY_NUMBER[to.number].bits // dtypes.BY_NAME[old].bits
+                for old, total in self.data_types.items()
+                if old in dtypes.BY_NAME and dtypes.BY_NAME[old].number in to.sources
+            )
+            for name, to in FLOAT_TYPES.items()
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The inspection in strings, numbers, lists and dictionaries; what was not requested is left out."""
         of_file = fields_as_json(self, "path format files nbytes missing" + " bundled" * bool(self.bundled))
@@ -262,7 +276,7 @@ class Inspection:
         return {
             **of_file,
             **fields_as_json(self, "model ir_version producer_name producer_version opsets releases metadata"),
-            **fields_as_json(self, "inputs outputs operators parameters data_types"),
+            **fields_as_json(self, "inputs outputs operators parameters data_types savings"),
             "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
             **fields_as_json(self, f"tensors archive {' '.join(requested)}"),
         }

@@ -29,7 +29,8 @@ RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the mac
 GATHERED = {SPECIAL: ("NaN", "infinities", "empty tensors"), DOCUMENTATION: ("documentation",)}
 
 
-# The verdict about a model that was made of others, what begins the line of an edit, and what many edits are, by kind.
+# The verdict about a model that was made of others, the rounding to another type of floats, what begins the line of an
+# edit, and what many edits are, by kind.
 VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
@@ -44,12 +45,16 @@ VERDICTS = {
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
 }
-ROUNDING = {"weights_dtype": ", up to rounding of weights", "dtype": ", up to rounding to float16"}
+ROUNDING = {
+    "weights_dtype": ", up to rounding of weights",
+    "dtype": ", up to rounding to float16",
+    "dtype=bfloat16": ", up to rounding to bfloat16",
+    "dtype=float32": ", up to rounding",
+}
 WORDS = {
     "opset": "converted",
     "ir_version": "converted",
-    "dtype": "converted",
-    "weights_dtype": "converted",
+    **dict.fromkeys(ROUNDING, "converted"),
     "tensor": "extracted",
     "extract": "extracted",
     "merge": "merged",
@@ -121,6 +126,23 @@ def written_files(files: Iterable[FilePlan]) -> tuple[WrittenFile, ...]:
     return tuple(WrittenFile(file.path, file.nbytes) for file in files)
 
 
+class OutputDifference(NamedTuple):
+    """How an output of two models differs that ran on the same inputs: at most by `largest`, of a number `magnitude`.
+
+    Both are `None` if the outputs have other dims or other NaN, or are no numbers; `detail` says so.
+    """
+
+    output: str
+    largest: float | None
+    magnitude: float | None
+    detail: str
+
+
+def check_lines(differences: Iterable[OutputDifference]) -> list[str]:
+    """A line for each output of two models that ran on the same inputs."""
+    return [f"check: {each.output} {each.detail}" for each in differences]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ConversionReport:
     """The result of a conversion, and what the target could not express; `source` is `None` for a model from memory."""
@@ -142,6 +164,7 @@ class ConversionReport:
     removed: tuple[Path, ...] = ()  # files of the replaced model
     edits: tuple[Edit, ...] = ()  # what was changed in the model
     is_translated: bool = False  # into other operators: those of the target, or from those of the source to ONNX's
+    checked: tuple[OutputDifference, ...] = ()  # if both models ran
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
@@ -193,7 +216,7 @@ class ConversionReport:
             "seconds": round(self.seconds, 6),
             **fields_as_json(self, "verdict edits losses notes changes settings"),
             "usage": self.usage or None,
-            **fields_as_json(self, "backup removed"),
+            **fields_as_json(self, "backup removed" + " checked" * bool(self.checked)),
         }
 
 
@@ -244,6 +267,7 @@ def answer(
     return [
         _written(report),
         *([report.verdict] if report.losses or not one_of_many else []),
+        *check_lines(report.checked),
         *files,
         *edit_lines(report.edits, more, every=every),
         *loss_lines((loss for loss in report.losses if has_notes or loss.matters), more, every=every),

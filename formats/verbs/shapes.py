@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from formats.editing.dims import set_dims_in
-from formats.editing.float16 import expand_calls
+from formats.editing.float_types import expand_calls
 from formats.editing.folding import FOLDED, constants_of
 from formats.editing.inference import infer_known_in
 from formats.editing.macs import dim_of, macs_of
@@ -79,7 +79,7 @@ def shapes_of_model(model: Model, *, lists_values: bool, counts_macs: bool, dim:
         values = tuple(_values(new))
     if counts_macs:
         try:
-            has_calls = expand_calls(new) > 0  # the values of functions have no types
+            has_calls = expand_calls(new, "counting") > 0  # the values of functions have no types
         except UnsupportedError as error:
             has_calls = True
             notes.append(error.message)
