@@ -94,9 +94,9 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
     if not row.bits:
         try:
             strings = [value.decode() for value in tensor.string_data]
-            array = numpy.array(strings, dtype=object).reshape(tensor.dims)
-        except ValueError as error:
-            raise TensorDataError(f"tensor {tensor.name!r:.80}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise TensorDataError(f"tensor {tensor.name!r:.80} has a text that is not UTF-8") from error
+        array = numpy.array(strings, dtype=object)
     else:
         from formats.tensordata.sources.transform import unpacked_elements
 
@@ -105,10 +105,11 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
             array = unpacked_elements(data, row.bits, dtypes.count(tensor.dims)).view(dtypes.numpy_dtype(row.number))
         else:
             array = numpy.frombuffer(data, dtype=dtypes.numpy_dtype(row.number))
-        try:
-            array = array.reshape(tensor.dims)
-        except ValueError as error:  # many dims, or large ones next to a zero
-            raise TensorDataError(f"tensor {tensor.name!r:.80} cannot become a numpy array: {error}") from error
+    try:
+        array = array.reshape(tensor.dims)
+    except ValueError as error:  # another number of texts, many dims, or large ones next to a zero
+        dims = f"{tensor.dims!r:.80}"
+        raise TensorDataError(f"tensor {tensor.name!r:.80} cannot become a numpy array of the dims {dims}") from error
     array.flags.writeable = False
     return array
 

@@ -181,7 +181,8 @@ def _texts_in_file(path: str) -> Mapping[str, str]:
     except RecursionError:
         raise OptionError(f"{path}: {expected}; this is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
+        place = f"line {error.lineno}, column {error.colno}"
+        raise OptionError(f"{path}: {expected}; this is not JSON: {error.msg} ({place})") from error
     except ValueError:
         raise OptionError(f"{path}: {expected}; this is not UTF-8, or has a number of thousands of digits") from None
 

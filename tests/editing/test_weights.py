@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -348,3 +349,32 @@ def test_an_index_names_a_file_that_is_missing(tiny_model: Path) -> None:
         formats.ExternalDataError, match=r"model\.safetensors\.index\.json: location 'long.* is too long"
     ):
         formats.edit(tiny_model, tiny_model.with_name("new.onnx"), weights=path)
+
+
+@pytest.mark.parametrize(
+    "name,content,words",
+    [
+        ("w.npz", b"PK\3\4", "this is no valid .npz file: its structure is damaged"),
+        ("w.safetensors", b"\2" + bytes(7) + b"[]", "the header is no JSON object"),
+        (
+            "w.safetensors",
+            b"\11" + bytes(7) + b'{"w": []}',
+            "this is no valid .safetensors file: its structure is damaged",
+        ),
+        ("w.safetensors", b"\1" + bytes(7) + b"{", r"the text is not JSON: .* \(line 1, column 2\)"),
+        ("w.safetensors.index.json", b"{", r"the text is not JSON: .* \(line 1, column 2\)"),
+    ],
+)
+def test_no_text_of_another_package_in_an_error(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    """What zipfile, json, numpy and Python say of a damaged file is not in our error, which names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(formats.DecodeError, match=f"^.*{re.escape(name)}: {words}$") as raised:
+        read_weights(tmp_path / name)
+    assert str(raised.value.__cause__) not in str(raised.value)
+
+
+def test_a_damaged_file_of_an_index_is_named(tmp_path: Path) -> None:
+    """If a file of an index is damaged, the error names this file, not the index."""
+    (tmp_path / "w.safetensors").write_bytes(b"\1" + bytes(7) + b"{")
+    with pytest.raises(formats.DecodeError, match=r"w\.safetensors: the text is not JSON"):
+        read_weights(index(tmp_path, {"a": "w.safetensors"}))
