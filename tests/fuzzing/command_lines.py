@@ -26,7 +26,7 @@ import time
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -165,9 +165,8 @@ def note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 class Use:
     """A command line in the copy of a folder, with an input in the place of a file."""
 
-    def __init__(self, line: str, box: Box, template: Path, file: str) -> None:
-        self.line, self.box, self.template, self.file = line, box, template, file
-        self.before = content(template)
+    def __init__(self, line: str, box: Box, template: Path, before: dict[str, bytes | None], file: str) -> None:
+        self.line, self.box, self.template, self.before, self.file = line, box, template, before, file
 
     def __call__(self, data: bytes, number: int) -> None:
         """Run the command, and raise what must not happen."""
@@ -275,11 +274,12 @@ def targets(root: Path, verbs: Sequence[str]) -> dict[str, dict[str, fuzz.Target
         verb = line.split()[0]
         if verb not in verbs or name in WITHOUT_FILES:
             continue
-        found = dict(files_read(line, box, template))
-        again = root / f"after {len(result)} {name}"
+        code, found = files_read(line, box, template)
+        again = root / f"after {name}".replace("/", ":")
         shutil.copytree(box.path, again)
-        others = files_read(line, box, again)
-        found.update((file, use) for file, use in others if content(template).get(file) != use.before[file])
+        code_again, others = files_read(line, box, again)
+        if code_again == code:  # it works again in the folder that it leaves
+            found |= {file: use for file, use in others.items() if content(template).get(file) != use.before[file]}
         assert found, f"{line} reads no file: say why in WITHOUT_FILES"
         for file, use in found.items():
             data = use.before[file]
@@ -290,15 +290,15 @@ def targets(root: Path, verbs: Sequence[str]) -> dict[str, dict[str, fuzz.Target
     return result
 
 
-def files_read(line: str, box: Box, template: Path) -> Iterator[tuple[str, Use]]:
-    """Yield the files of the template that a command line reads, and what to do with each."""
+def files_read(line: str, box: Box, template: Path) -> tuple[int, dict[str, Use]]:
+    """Return the exit code of a command line, and what to do with each file of the template that it reads."""
     before = content(template)
     box.fill(template, before)
     OPENED.clear()
-    run(line)
-    for file, data in before.items():
-        if data is not None and Path(file).name in OPENED:
-            yield file, Use(line, box, template, file)
+    done, _ = run(line)
+    opened = {*OPENED}
+    names = [name for name, data in before.items() if data is not None and Path(name).name in opened]
+    return done.exit_code, {name: Use(line, box, template, before, name) for name in names}
 
 
 def main() -> int:

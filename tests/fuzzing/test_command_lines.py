@@ -28,7 +28,7 @@ def test_every_verb_gets_damaged_files() -> None:
 @pytest.mark.outer
 def test_command_lines_refuse_or_work(tmp_path: Path) -> None:
     """Every command line refuses damaged files in one line of its own, and leaves nothing; the same as in the night."""
-    arguments = [lines.__file__, "--inputs", "1", "--seed", "1", "--keep", tmp_path]
+    arguments = [lines.__file__, "--inputs", "60", "--seed", "1", "--keep", tmp_path]
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stdout + done.stderr
     counts = {verb: int(count) for verb, count in re.findall(r"^(\w+): (\d+) inputs", done.stdout, re.MULTILINE)}
