@@ -187,6 +187,13 @@ EFFECTS = {
 }
 
 
+# All command lines, also those with the options; a batch works in the process of the test.
+LINES = {
+    name: f"{line} --jobs 1" if line.startswith("batch ") else line
+    for name, line in [*ROUTES.items(), *((name, f"{line} {words}") for name, (line, words, _) in EFFECTS.items())]
+}
+
+
 def make_folder(path: Path) -> None:
     """Write the files that the command lines name."""
     weight = np.arange(1024, dtype="float32").reshape(32, 32)

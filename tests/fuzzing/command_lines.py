@@ -38,13 +38,8 @@ from formats.errors import ExternalDataError, FormatError, OptionError
 from formats.onnxpb.encryption import crypt
 from tests import commands
 from tests.fuzzing import fuzz
-from tests.routes import EFFECTS, ROUTES, make_folder
+from tests.routes import LINES, make_folder
 
-# A batch works in this process.
-LINES = {
-    name: f"{line} --jobs 1" if line.startswith("batch ") else line
-    for name, line in [*ROUTES.items(), *((name, f"{line} {words}") for name, (line, words, _) in EFFECTS.items())]
-}
 # Command lines that read no file, and why.
 WITHOUT_FILES = {
     "completion": "it reads nothing",

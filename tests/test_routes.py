@@ -1,0 +1,94 @@
+"""All command lines of `tests/routes.py`, with streams, permissions and names that are not as they would like."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from formats.cli import process, streams
+from formats.cli.verbs import VERBS
+from formats.onnxpb.encryption import crypt
+from tests import commands
+from tests.routes import LINES, make_folder
+from tests.systems import posix
+
+pytestmark = posix
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the command lines; keys are derived in one round."""
+    path = tmp_path_factory.mktemp("template")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crypt, "KEY_ITERATIONS", 1)
+        make_folder(path)
+        yield path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of all files below a folder, but not of encrypted ones and manifests, which always differ."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: b"" if name.endswith((".onnxc", ".jsonl")) else data for name, data in found.items()}
+
+
+Ran = tuple[commands.Done, dict[str, bytes]]
+
+
+@pytest.fixture
+def usual(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Ran]:
+    """Return a function that runs a command line in a copy of the folder; it returns the answer and all files."""
+
+    def run(line: str) -> Ran:
+        folder = tmp_path / "usual"
+        shutil.copytree(template, folder)
+        monkeypatch.chdir(folder)
+        done = commands.run("formats", *line.split())
+        return done, content(folder)
+
+    return run
+
+
+@contextmanager
+def unprintable(kind: str) -> Iterator[TextIO]:
+    """A stream that takes nothing: a full device, or one that was closed when the process began."""
+    stream = open("/dev/full" if kind == "full" else os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+    if kind == "closed":
+        streams.CLOSED.add(stream)
+    yield stream
+    streams.CLOSED.discard(stream)
+    with suppress(OSError):  # what it did not take
+        stream.close()
+
+
+@pytest.mark.sample(10)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no disk that is always full")
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("kind", ["full", "closed"])
+def test_what_is_printed_gets_lost(
+    kind: str, name: str, usual: Callable[[str], Ran], template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a full or closed stdout, or stderr too, the work is the same; the exit code says if a report is lost."""
+    line = LINES[name]
+    done, files = usual(line)
+    verb = next(verb for verb in VERBS if verb.name == line.split()[0])
+    is_lost = bool(done.stdout) and not done.stderr and (kind == "full" or verb.only_prints or "--json" in line)
+    for both in (False, True):
+        folder = tmp_path / f"both {both}"
+        shutil.copytree(template, folder)
+        monkeypatch.chdir(folder)
+        with unprintable(kind) as out, io.StringIO() as said, redirect_stdout(out):
+            with redirect_stderr(out if both else said):
+                code = process.run("formats", line.split())
+            told = said.getvalue().splitlines()
+        assert (verb.failure if is_lost else done.exit_code) == code
+        assert files == content(folder)
+        if not both and not done.stderr:
+            assert [True] * is_lost == [text.startswith("formats: error: stdout") for text in told]
