@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import shutil
@@ -17,7 +18,7 @@ from formats.cli.verbs import VERBS
 from formats.onnxpb.encryption import crypt
 from tests import commands
 from tests.routes import LINES, make_folder
-from tests.systems import posix
+from tests.systems import open_files, posix
 
 pytestmark = posix
 NOBODY = 65534
@@ -92,3 +93,17 @@ def test_what_is_printed_gets_lost(
         assert files == content(folder)
         if not both and not done.stderr:
             assert [True] * is_lost == [text.startswith("formats: error: stdout") for text in told]
+
+
+@pytest.mark.sample(10)
+@pytest.mark.skipif(not open_files(), reason="this system does not tell which files are open")
+@pytest.mark.parametrize("name", LINES)
+def test_no_file_stays_open(name: str, usual: Callable[[str], Ran]) -> None:
+    """After a command, all its files are closed, without a search of the collector."""
+    before = open_files()
+    gc.disable()
+    try:
+        usual(LINES[name])
+        assert set() == open_files() - before
+    finally:
+        gc.enable()

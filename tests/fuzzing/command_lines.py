@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import functools
-import gc
 import io
 import json
 import os
@@ -39,6 +38,7 @@ from formats.onnxpb.encryption import crypt
 from tests import commands
 from tests.fuzzing import fuzz
 from tests.routes import LINES, make_folder
+from tests.systems import open_files
 
 # Command lines that read no file, and why.
 WITHOUT_FILES = {
@@ -116,12 +116,6 @@ def content(folder: Path) -> dict[str, bytes | None]:
     return found
 
 
-def open_files() -> set[str]:
-    """Return the names of the files that this process has open, where the system tells them."""
-    folder = Path("/proc/self/fd")
-    return {os.readlink(path) for path in folder.iterdir() if path.is_symlink()} if folder.exists() else set()
-
-
 class Box:
     """A working folder that becomes a copy of another one again and again."""
 
@@ -176,9 +170,7 @@ class Use:
         after = content(self.box.path)
         check_files(self.line.split()[0], before, after, failed=bool(done.exit_code))
         assert not [*self.box.temporary.iterdir()], "temporary files are left"
-        if open_files() - descriptors:  # the frames of an error may be in a cycle
-            gc.collect()
-            assert not (still := open_files() - descriptors), f"still open: {sorted(still)}"
+        assert not (still := open_files() - descriptors), f"still open: {sorted(still)}"
         if not done.exit_code:
             check_written(self.line, [name for name in after if after[name] != before.get(name)])
 
