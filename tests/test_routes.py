@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -22,6 +23,7 @@ from tests.systems import open_files, posix
 
 pytestmark = posix
 NOBODY = 65534
+DENIED = re.compile(r"(formats: )?error: (\.|[^.][^:]*): (.*: )?Permission denied")  # with no hidden file
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +109,46 @@ def test_no_file_stays_open(name: str, usual: Callable[[str], Ran]) -> None:
         assert set() == open_files() - before
     finally:
         gc.enable()
+
+
+@contextmanager
+def no_write_permission(folder: Path) -> Iterator[None]:
+    """A context in which everybody may read the files below the folder, and this process may write nothing there."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    is_root = os.geteuid() == 0
+    if is_root:  # who may write everywhere
+        for path in folder.parents[:-2]:
+            path.chmod(0o755)
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize("name", LINES)
+def test_a_folder_without_write_permission(
+    name: str, usual: Callable[[str], Ran], template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only reads has the same answer; what writes is refused in one line, which names no hidden file."""
+    before = content(template)
+    done, files = usual(LINES[name])
+    folder = tmp_path / "fixed"
+    shutil.copytree(template, folder)
+    monkeypatch.chdir(folder)
+    with no_write_permission(folder):
+        refused = commands.run("formats", *LINES[name].split())
+    assert before == content(folder)
+    if next(verb.only_prints for verb in VERBS if verb.name == LINES[name].split()[0]) and before == files:
+        assert done == refused
+    if done == refused:
+        assert before == files
+    else:
+        said = refused.stderr.splitlines()
+        assert (1, True) == (refused.exit_code, bool(said))
+        assert [] == [line for line in said if not DENIED.fullmatch(line)]
