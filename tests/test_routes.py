@@ -152,3 +152,52 @@ def test_a_folder_without_write_permission(
         said = refused.stderr.splitlines()
         assert (1, True) == (refused.exit_code, bool(said))
         assert [] == [line for line in said if not DENIED.fullmatch(line)]
+
+
+PREFIXES = {
+    "spaces": "a b ",
+    "a line break": "a\nb",
+    "a dash": "-",
+    "not UTF-8": "\udcff",
+    "for a shell": "\"'`$(x);&",
+    "for a terminal": "\x1b[31m\u202e",
+}
+
+
+def renamed(word: str, names: set[str], prefix: str) -> str:
+    """Return a word of a command line with another name for the file that it names, if it names one."""
+    option, equals, path = word.rpartition("=")
+    if path not in names:
+        return word
+    folder, slash, name = path.rpartition("/")
+    start = "./" if not slash and prefix.startswith("-") else ""
+    return f"{option}{equals}{start}{folder}{slash}{prefix}{name}"
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("kind", PREFIXES)
+def test_strange_names(
+    kind: str, name: str, usual: Callable[[str], Ran], template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files with strange names are read and written like others, or refused in one line, and each line stays one."""
+    done, _ = usual(LINES[name])
+    words = LINES[name].split()
+    usual_folder = Path.cwd()
+    names = {str(path.relative_to(usual_folder)) for path in usual_folder.rglob("*")}
+    names |= {str(path.relative_to(template)) for path in template.rglob("*")}
+    folder = tmp_path / "strange"
+    shutil.copytree(template, folder)
+    monkeypatch.chdir(folder)
+    new = [renamed(word, names, PREFIXES[kind]) for word in words]
+    for old, word in zip(words, new, strict=True):
+        path = old.rpartition("=")[2]
+        if old != word and os.path.lexists(path):
+            os.rename(path, word.rpartition("=")[2])
+    before = content(folder)
+    found = commands.run("formats", *new)
+    assert all(char.isprintable() or char == "\n" for char in found.output)
+    assert not [path for path in folder.rglob(".*") if path.name not in names]
+    if done.exit_code != found.exit_code:
+        assert "is not UTF-8" in found.stderr
+        assert (1, before) == (found.stderr.count("\n"), content(folder))

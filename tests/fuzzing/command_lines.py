@@ -171,10 +171,8 @@ class Use:
         after = content(self.box.path)
         check_files(self.line.split()[0], before, after, failed=bool(done.exit_code))
         assert not [*self.box.temporary.iterdir()], "temporary files are left"
-        if (
-            done.exit_code and open_files() != descriptors
-        ):  # an error may be in a cycle with its frames, and these have the files
-            gc.collect()
+        if done.exit_code and open_files() != descriptors:
+            gc.collect()  # an error may be in a cycle with its frames, and these have the files
         assert not (still := open_files() - descriptors), f"still open: {sorted(still)}"
         if not done.exit_code:
             check_written(self.line, [name for name in after if after[name] != before.get(name)])
