@@ -1,4 +1,4 @@
-"""All command lines of `tests/routes.py`, with streams, permissions and names that are not as they would like."""
+"""All command lines of `tests/routes.py`: streams, permissions and names as they should not be; files and memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from tests.systems import open_files, posix
 
 pytestmark = posix
 NOBODY = 65534
+RUNS = int(os.environ.get("FORMATS_MODELS", "300")) // 2  # of the command lines of a verb, whose memory is measured
+MAX_GROWTH_MIB = 8
 DENIED = re.compile(r"(formats: )?error: (\.|[^.][^:]*): (.*: )?Permission denied")  # with no hidden file
 
 
@@ -201,3 +203,24 @@ def test_strange_names(
     if done.exit_code != found.exit_code:
         assert "is not UTF-8" in found.stderr
         assert (1, before) == (found.stderr.count("\n"), content(folder))
+
+
+@pytest.mark.outer
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system does not tell the memory in use")
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_memory_stays_flat(verb: str, template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that runs the command lines of a verb again and again needs no more memory for the last ones."""
+    lines = [line for line in LINES.values() if line.split()[0] == verb]
+
+    def resident_mib(runs: int) -> int:
+        for number in range(runs):
+            folder = tmp_path / "folder"
+            shutil.copytree(template, folder)
+            monkeypatch.chdir(folder)
+            commands.run("formats", *lines[number % len(lines)].split())
+            shutil.rmtree(folder)
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+    before = resident_mib(2 * len(lines))
+    assert resident_mib(RUNS) - before < MAX_GROWTH_MIB
