@@ -36,7 +36,9 @@ ROUTES = {
     "encrypted": "convert m.onnx new.onnxc --key-file key",
     "decrypted": "convert m.onnxc new.onnx --key-file key",
     "text": "convert m.onnx new.textproto",
+    "text read": "convert m.textproto new.onnx",
     "json": "convert m.onnx new.json",
+    "json read": "convert m.json new.onnx",
     "float16": "convert wide.onnx new.onnx --dtype float16",
     "bfloat16": "convert wide.onnx new.onnx --dtype bfloat16",
     "operator set": "convert m.onnx new.onnx --opset 20",
@@ -45,6 +47,8 @@ ROUTES = {
     "batch with a record": "batch models --out out --to onnx --external-data --jobs 1 --parents --manifest done.jsonl",
     "dim": "edit m.onnx new.onnx --dim n=1",
     "weights of an index": "edit m.onnx new.onnx --weights w.safetensors.index.json",
+    "weights of arrays": "edit m.onnx new.onnx --weights w.npz",
+    "metadata of a file": "edit m.onnx new.onnx --metadata-file metadata.json",
     "names": "edit data.onnx new.onnx --rename x=images",
     "extract": "extract m.onnx new.onnx --outputs z",
     "extract a tensor": "extract data.onnx new.npy --tensor w",
@@ -204,6 +208,13 @@ EFFECTS = {
 }
 
 
+# All command lines, also those with the options; a batch works in the process of the test.
+LINES = {
+    name: f"{line} --jobs 1" if line.startswith("batch ") else line
+    for name, line in [*ROUTES.items(), *((name, f"{line} {words}") for name, (line, words, _) in EFFECTS.items())]
+}
+
+
 def make_folder(path: Path) -> None:
     """Write the files that the command lines name."""
     weight = np.arange(1024, dtype="float32").reshape(32, 32)
@@ -253,12 +264,15 @@ def make_folder(path: Path) -> None:
         (path / name).write_bytes(b"bad")
     formats.convert(path / "m.onnx", path / "m.onnxz")
     formats.pack([f"a={path / 'm.onnx'}", path / "wide.onnx"], path / "two.onnxz")
-    formats.convert(path / "m.onnx", path / "m.rten")
+    for suffix in ("rten", "textproto", "json"):
+        formats.convert(path / "m.onnx", path / f"m.{suffix}")
     formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
     formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)
     formats.extract(path / "m.onnx", path / "part.safetensors", tensor="w")
     np.save(path / "array.npy", weight)
     formats.convert(path / "m.onnx", path / "half.onnx", dtype="float16")
+    np.savez_compressed(path / "w.npz", w=weight)
+    (path / "metadata.json").write_text('{"license": "MIT"}')
     (path / "w.safetensors.index.json").write_text('{"weight_map": {"w": "part.safetensors"}}')
     (path / "models").mkdir()
     shutil.copy(path / "m.onnx", path / "models")

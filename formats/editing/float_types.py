@@ -457,7 +457,9 @@ def _tensors(graph: Graph) -> list[Tensor]:
 
 
 def expand_calls(model: Model, purpose: str) -> int:
-    """Replace the calls in a model by the nodes of their functions, and return how many there were; errors say the purpose.
+    """Replace the calls in a model by the nodes of their functions, and return how many there were.
+
+    `purpose` is what errors call it.
 
     Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
     """
@@ -487,7 +489,8 @@ def _import_sets(model: Model, purpose: str) -> None:
             elif versions[domain] != entry.version and domain not in called:
                 raise UnsupportedError(
                     f"the function {function.name} uses version {entry.version} of {domain or ONNX}, and the "
-                    f"model version {versions[domain]}; functions are written out for {purpose}, so both must be the same"
+                    f"model version {versions[domain]}; functions are written out for {purpose}, so both must be the "
+                    "same"
                 )
 
 

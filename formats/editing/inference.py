@@ -181,7 +181,7 @@ def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | Non
     try:
         return inferred(model, strict=True), False
     except EditError as error:
-        wrong = error
+        wrong = error.message  # the error itself would keep files open
     try:
         return inferred(without_stated(model), strict=True), True
     except EditError:
@@ -190,7 +190,7 @@ def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | Non
         inferred(without_stated(before), strict=True)
     except EditError:
         return inferred(model), False
-    raise EditError(f"the model does not fit {what}: {wrong.message}")
+    raise EditError(f"the model does not fit {what}: {wrong}")
 
 
 def without_stated(model: Model) -> Model:

@@ -16,6 +16,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 from pathlib import PurePosixPath, PureWindowsPath
@@ -37,7 +38,7 @@ from formats.tensordata.sources.source import Literal
 from formats.tensordata.sources.transform import Transform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from formats.ir.dtypes import DataType
@@ -75,15 +76,25 @@ def read_weights(path: Path, files: list[File] | None = None) -> dict[str, Tenso
     file = File.open(path)
     files = [] if files is None else files
     files.append(file)
-    try:
+    with _damage_named(path):
         if path.name.lower().endswith(INDEX):
             return _of_index(file, path, files)
         if path.suffix.lower() == NPY:
             return {path.stem: _of_npy(file.span(), path)}
         return _of_npz(file, path) if path.suffix.lower() == NPZ else _of_safetensors(file.span(), path)
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """A context in which errors of other packages become one that names the file, in our words."""
+    try:
+        yield
     except FormatError as error:
         error.path = error.path or path
         raise
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise DecodeError(f"the text is not JSON ({place})", path=path) from error
     except _DAMAGED as error:
         kind = INDEX if path.name.lower().endswith(INDEX) else path.suffix
         raise DecodeError(f"this is no valid {kind} file: it is damaged, or in another format", path=path) from error
@@ -114,7 +125,8 @@ def _of_index(file: File, path: Path, files: list[File]) -> dict[str, Tensor]:
             error.path = error.path or path.with_name(name)
             raise
         files.append(shard)
-        shards[name] = _of_safetensors(shard.span(), path.with_name(name))
+        with _damage_named(path.with_name(name)):
+            shards[name] = _of_safetensors(shard.span(), path.with_name(name))
     for tensor, name in places.items():
         if tensor not in shards[name]:
             raise DecodeError(f"{name:.80} has no tensor {tensor!r:.80}, which the index says", path=path)
@@ -253,7 +265,7 @@ def _npy_header(stream: IO[bytes]) -> _ArrayHeader:
         try:
             return _ArrayHeader(*read(io.BytesIO(length + stream.read(nbytes))))
         except (SyntaxError, tokenize.TokenError):  # numpy reads it as a piece of Python
-            raise ValueError("the header of an array is not valid") from None
+            raise DecodeError("the header of an array is not valid") from None
 
 
 def _elements(

@@ -166,24 +166,14 @@ def _visited(row: FieldRow) -> FieldRow:
 class _Visitor:
     """Reads messages of a graph, and judges each external tensor as soon as it is complete."""
 
-    def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
+    def __init__(self, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
         self.judge = judge
-        self.tables = _graph_tables()
-        self.decoder = MessageDecoder(source, max_depth, self.tables, visit=self.visit)
+        # The decoder that calls `visit` is not here: in a cycle, it would keep files open.
+        self.entries = MessageDecoder(Literal(b""), max_depth, _graph_tables())
 
-    def read(self, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
-        """The fields of a message in a range of the source that are not visited.
-
-        Raises: DecodeError with the file offset and the broken requirement; the errors of `judge`.
-        """
-        fields: dict[str, Any] = {}
-        try:
-            self.decoder.merge(fields, self.tables[message], start, stop, depth)
-        except FormatError as error:
-            error.where = None  # the elements of lists are not counted
-            error.requirement = error.requirement or broken_by(error)
-            raise
-        return fields
+    def decoder(self, source: Source) -> MessageDecoder:
+        """The decoder that calls `visit`."""
+        return MessageDecoder(source, self.entries.max_depth, self.entries.tables, visit=self.visit)
 
     def visit(self, fields: dict[str, Any], depth: int) -> None:
         """Judge a message with these fields, if it is an external tensor, and those that are parts of it."""
@@ -223,12 +213,28 @@ def broken_by(error: FormatError) -> str | None:
     return next((number for error_class, number in requirements.items() if isinstance(error, error_class)), "Z-6.1")
 
 
+def _read(decoder: MessageDecoder, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
+    """The fields of a message in a range of the source that are not visited.
+
+    Raises: DecodeError with the file offset and the broken requirement; the errors of `judge`.
+    """
+    fields: dict[str, Any] = {}
+    try:
+        decoder.merge(fields, decoder.tables[message], start, stop, depth)
+    except FormatError as error:
+        error.where = None  # the elements of lists are not counted
+        error.requirement = error.requirement or broken_by(error)
+        raise
+    return fields
+
+
 def visit_graph(source: Source, judge: Callable[[ExternalTensor], object], max_depth: int = MAX_DEPTH) -> bool:
     """Whether there is a graph in the ModelProto in `source`; `judge` is called with every external tensor in it.
 
     Raises: DecodeError with the file offset in `source`; the errors of `judge`.
     """
-    return "graph" in _Visitor(source, judge, max_depth).read("ModelProto", 0, source.nbytes, 0)
+    decoder = _Visitor(judge, max_depth).decoder(source)
+    return "graph" in _read(decoder, "ModelProto", 0, source.nbytes, 0)
 
 
 def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
@@ -237,6 +243,6 @@ def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
     Raises: DecodeError with the file offset in the source of the fields.
     """
     if isinstance(fields, FieldsInSource):  # others are copies of decoded ones
-        visitor = _Visitor(fields.source, lambda _: None, max_depth)
+        decoder = _Visitor(lambda _: None, max_depth).decoder(fields.source)
         for start, stop in fields.ranges:
-            visitor.read(fields.message, start, stop, fields.depth)
+            _read(decoder, fields.message, start, stop, fields.depth)

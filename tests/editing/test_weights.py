@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -485,3 +486,32 @@ def test_another_size_that_does_not_fit() -> None:
     onnx.save(model, "m.onnx")
     with pytest.raises(formats.EditError, match=r"but \[4, 3\] in the model, where it is an input"):
         formats.edit("m.onnx", "new.onnx", weights={"head": np.zeros((4, 5), "float32")})
+
+
+@pytest.mark.parametrize(
+    "name,content,words",
+    [
+        ("w.npz", b"PK\3\4", "this is no valid .npz file: it is damaged, or in another format"),
+        ("w.safetensors", b"\2" + bytes(7) + b"[]", "the header is no JSON object"),
+        (
+            "w.safetensors",
+            b"\11" + bytes(7) + b'{"w": []}',
+            "this is no valid .safetensors file: it is damaged, or in another format",
+        ),
+        ("w.safetensors", b"\1" + bytes(7) + b"{", r"the text is not JSON \(line 1, column 2\)"),
+        ("w.safetensors.index.json", b"{", r"the text is not JSON \(line 1, column 2\)"),
+    ],
+)
+def test_no_text_of_another_package_in_an_error(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    """What zipfile, json, numpy and Python say of a damaged file is not in our error, which names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(formats.DecodeError, match=f"^.*{re.escape(name)}: {words}$") as raised:
+        read_weights(tmp_path / name)
+    assert str(raised.value.__cause__) not in str(raised.value)
+
+
+def test_a_damaged_file_of_an_index_is_named(tmp_path: Path) -> None:
+    """If a file of an index is damaged, the error names this file, not the index."""
+    (tmp_path / "w.safetensors").write_bytes(b"\1" + bytes(7) + b"{")
+    with pytest.raises(formats.DecodeError, match=r"w\.safetensors: the text is not JSON"):
+        read_weights(index(tmp_path, {"a": "w.safetensors"}))
