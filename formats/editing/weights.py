@@ -169,9 +169,7 @@ def _converted(name: str, wanted: str, old: Any, new: Any, data: Buffer) -> Any:
     return converted.view(numpy.uint8)
 
 
-def _check_sizes(
-    model: Model, before: Model | None, resized: Mapping[str, tuple[str, str]], source: str
-) -> EditResult:
+def _check_sizes(model: Model, before: Model | None, resized: Mapping[str, tuple[str, str]], source: str) -> EditResult:
     """Check that nodes and inputs fit the new dims of weights, and infer shapes again that follow from them.
 
     Raises: EditError if they do not fit; MissingPackageError if onnx is not installed.
