@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache, wraps
 from pkgutil import get_data
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+T = TypeVar("T")
 
 UNITS = ("bytes", "kB", "MB", "GB")
 LETTERS = "KMGT"  # alone or with iB for powers of 1024, with B for powers of 1000
@@ -21,6 +24,8 @@ SIZE_EXAMPLES = '4096, "64K" or "1.5GB"'
 SHOWN_NAMES = 10
 ALMOST = 0.8  # how similar a name of another kind must be to be suggested
 WILDCARDS = frozenset("*?[")  # of patterns
+MAX_CACHED = 4096  # answers
+MAX_CACHED_LENGTH = 200  # of the texts and dims of a question
 
 
 def in_units(nbytes: float) -> str:
@@ -112,3 +117,15 @@ def text_beside(module: str, name: str) -> str:
     data = get_data(module, name)
     assert data is not None  # every loader of Python can read files
     return data.decode()
+
+
+def cached_if_short(function: Callable[..., T]) -> Callable[..., T]:
+    """A function of texts or dims of files, with a cache that stays small: it keeps no long question."""
+    kept = lru_cache(maxsize=MAX_CACHED)(function)
+
+    @wraps(function)
+    def answer(*question: Any) -> T:
+        length = sum(len(part) for part in question if isinstance(part, (str, tuple)))
+        return kept(*question) if length <= MAX_CACHED_LENGTH else function(*question)
+
+    return answer

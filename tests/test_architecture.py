@@ -333,18 +333,71 @@ CACHED = {
     *("tensordata.sources.transform.clamp", "tensordata.sources.transform.varints"),
     *("tensordata.sources.transform.bit_packing", "tensordata.sources.transform.narrowing"),
 }
+# Functions with a cache of a number of answers whose questions have texts: ours, and never those of a file.
+CACHED_BY_OUR_TEXTS = {
+    *("batch.run._key_digest", "flatbuffer.builder._table_layout", "flatbuffer.builder._vector"),
+    *("flatbuffer.fbs._unpack", "onnxpb.text.textfile.enum_name", "onnxpb.wire.encoder._before_value"),
+    "onnxpb.wire.tables._short",
+}
+# What a module holds and fills while the program runs, and what limits it.
+GROWING = {
+    "cli.streams.CLOSED": "stdout and stderr",
+    "cli.streams.UNPRINTED": "stdout and stderr",
+    "onnx_compat.installation._installed": "one for each call of `install`",
+    "onnx_compat.loading._open": "weak: files that somebody uses",
+    "onnx_compat.protos.containers._classes": "the fields of the schema",
+    "onnxpb.external.other_graphs._answered": "MAX_ANSWERED",
+    "onnxpb.wire.schema.ENUMS": "the schema, read once",
+    "onnxpb.wire.schema.MESSAGES": "the schema, read once",
+    "rten.operators.ranges._EXACT": "filled by decorators",
+    "rten.operators.ranges._STEPS": "filled by decorators",
+    "rten.spec.REASONS": "weak, and filled by decorators",
+}
+UNLIMITED = ("cache", "functools.cache", "lru_cache(maxsize=None)", "lru_cache(None)")
+CONTAINERS = ("dict", "set", "list", "defaultdict", "OrderedDict", "deque", "WeakSet", "WeakKeyDictionary")
+
+
+def cached_functions() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield each function with a cache and arguments: its name, the cache, and the types of its arguments."""
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef) and node.args.args:
+                name = f"{'.'.join(path.relative_to(PACKAGE).with_suffix('').parts)}.{node.name}"
+                types = [ast.unparse(argument.annotation) for argument in node.args.args if argument.annotation]
+                yield from ((name, ast.unparse(decorator), types) for decorator in node.decorator_list)
 
 
 def test_caches_have_limits() -> None:
     """A process that reads many models keeps nothing of them: what files decide is cached with a limit."""
-    unlimited = set()
+    assert {name for name, decorator, _ in cached_functions() if decorator in UNLIMITED} == CACHED
+
+
+def test_caches_keep_no_long_texts() -> None:
+    """A cache with a number of answers has texts of ours, or keeps no long ones: a file has texts of any length."""
+    with_texts = {
+        name
+        for name, decorator, types in cached_functions()
+        if decorator.startswith("lru_cache(") and any(re.search(r"\b(str|bytes|tuple)\b", kind) for kind in types)
+    } - CACHED
+    assert with_texts == CACHED_BY_OUR_TEXTS
+
+
+def test_what_modules_hold_has_a_limit() -> None:
+    """A module that fills a dict, a list or a set while the program runs is listed with what limits it."""
+    growing = set()
     for path in MODULES:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef) and node.args.args:
-                decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
-                if decorators & {"cache", "functools.cache", "lru_cache(maxsize=None)", "lru_cache(None)"}:
-                    unlimited.add(f"{'.'.join(path.relative_to(PACKAGE).with_suffix('').parts)}.{node.name}")
-    assert unlimited == CACHED
+        for node in tree(path).body:
+            value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+            is_empty = isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value).strip("{}[]")
+            if is_empty or (isinstance(value, ast.Call) and not value.args and is_container(value)):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                growing.add(f"{'.'.join(path.relative_to(PACKAGE).with_suffix('').parts)}.{ast.unparse(target)}")
+    assert growing == set(GROWING)
+
+
+def is_container(value: ast.Call) -> bool:
+    """Return whether a call makes an empty container."""
+    return ast.unparse(value.func).partition("[")[0].rpartition(".")[2] in CONTAINERS
 
 
 def test_only_the_commands_print_and_exit() -> None:

@@ -12,12 +12,16 @@ import numpy as np
 import pytest
 
 import formats
+from formats.cli.verbs import VERBS
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
-from tests.systems import PATIENCE_SECONDS
+from tests.systems import NIGHT, PATIENCE_SECONDS
 
 FORMATS = ["onnx", "onnxz", "rten", "ort", "json", "textproto"]
 MODELS = int(os.environ.get("FORMATS_MODELS", "300"))  # 3,000 by night
 MAX_GROWTH_MIB = 24
+SERVED = MODELS if NIGHT else 18  # for each verb
+LETTERS = 9_000_000 // SERVED  # of each name: a cache that keeps one of each model is seen
+MAX_KEPT_MIB = 4
 Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -157,6 +161,81 @@ def test_memory_stays_flat(python: Python, tmp_path: Path, way: str, target: str
     print(f"{MODELS:,} models to {target}, {way}: {grown} MiB more after the last than after the first 50")
     assert int(grown) < MAX_GROWTH_MIB
     assert enabled == "True"
+
+
+# What a service does with each model, for each verb; `m` is a new model, and `n` the file that is written.
+CALLS = {
+    "convert": "convert(m, n, opset=20); convert(m, 'o.ort', overwrite=True); convert(m, 'o.rten', overwrite=True)",
+    "edit": "edit(m, n, dim={'batch': 2}); convert(m, n, dtype='float16', overwrite=True)",
+    "extract": "extract(m, n, outputs=['y'])",
+    "merge": "merge(m, m, n, prefix='b/')",
+    "inspect": "inspect(m, runtime='onnxruntime==1.18')",
+    "verify": "verify(m, data=True)",
+    "diff": "diff(m, 'first.onnx')",
+    "files": "files(m)",
+    "cp": "cp(m, n)",
+    "mv": "mv(m, n)",
+    "rm": "rm(m)",
+    "share": "share([m, 'first.onnx'], 'shared', overwrite=True)",
+    "pack": "pack([m], 'o.onnxz', overwrite=True)",
+    "unpack": "pack([m], 'o.onnxz', overwrite=True); unpack('o.onnxz', 'unpacked', overwrite=True)",
+    "repair": "repair(m)",
+    "batch": "convert_many([(m, n)], processes=1)",
+}
+SERVICE = """
+import re, shutil, sys, onnx, formats
+from formats import *
+from onnx import helper
+from pathlib import Path
+
+call, models, letters = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+def used(): return int(re.search(r'VmRSS:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) >> 10
+
+def make(number, path):
+    text = f'{number}' + 'x' * letters
+    nodes = [helper.make_node('Relu', ['x'], [text], name=text), helper.make_node('Add', ['x', 'w'], ['y'])]
+    nodes += [helper.make_node('Gelu' + text, [text], ['z'], domain=text)]
+    weight = helper.make_tensor('w', 1, [300], bytes(1200), raw=True)
+    x, y, z = (helper.make_tensor_value_info(name, 1, ['batch', text, f'{text}*batch', 300]) for name in 'xyz')
+    graph = helper.make_graph(nodes, text, [x], [y, z], [weight])
+    opsets = [helper.make_opsetid('', 17), helper.make_opsetid(text, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    helper.set_model_props(model, {text: text})
+    onnx.save(model, path)
+
+make(0, 'first.onnx')
+refused = 0
+for number in range(models):
+    folder = Path(f'f{number}'); folder.mkdir()
+    m, n = folder / 'm.onnx', folder / 'n.onnx'
+    make(number, m)
+    for each in call.split('; '):
+        try: exec(each)
+        except FormatError: refused += 1
+    shutil.rmtree(folder)
+    if number == models // 3: before = used()
+print(used() - before, refused)
+"""
+
+
+def test_every_verb_is_called() -> None:
+    """A new verb is one of the service, too."""
+    assert {verb.name for verb in VERBS} - set(CALLS) == {"completion"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell the memory in use")
+@pytest.mark.parametrize(
+    "verb", [pytest.param(verb, marks=[pytest.mark.outer] * (verb != "inspect")) for verb in CALLS]
+)
+def test_a_service_keeps_nothing_of_models(python: Python, tmp_path: Path, verb: str) -> None:
+    """A process that gets many models, each with other and long names, needs no more memory for the last ones."""
+    (tmp_path / "run.py").write_text(SERVICE)
+    done = python("run.py", CALLS[verb], str(SERVED), str(LETTERS), timeout=PATIENCE_SECONDS + SERVED)
+    assert not done.stderr
+    grown, refused = map(int, done.stdout.split())
+    print(f"{SERVED:,} models for {verb}: {grown} MiB more after the last than after a third; {refused:,} refused")
+    assert grown < MAX_KEPT_MIB
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.options import Edit, EditResult
@@ -20,7 +19,7 @@ from formats.ir.copies import copied, shallow
 from formats.ir.model import Dimension, Graph, Model, Type, entries
 from formats.onnxpb.inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
-from formats.words import counted
+from formats.words import cached_if_short, counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -463,7 +462,7 @@ def replaced(text: str, name: str, value: int | str) -> int | str | None:
     return size if 0 <= size <= LARGEST else None
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def _parsed(text: str) -> ast.expr | None:
     """The expression, or `None` if the text is just a name."""
     if len(text) > MAX_CHARACTERS or not _EXPRESSION.fullmatch(text) or re.search(rf"\d{{{MAX_DIGITS}}}", text):

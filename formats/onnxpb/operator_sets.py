@@ -5,11 +5,11 @@ The first lines of `operator_rows.txt` and `operator_types.txt`, next to this mo
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from formats.ir import ONNX
-from formats.words import text_beside
+from formats.words import cached_if_short, text_beside
 
 
 class ParameterCounts(NamedTuple):
@@ -76,7 +76,7 @@ NEWEST = {domain: int(version) for domain, version in map(str.split, _sections("
 _DEPRECATED = OperatorForm(None, ParameterCounts(0, ""), {})
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def _rows(file: str, domain: str) -> dict[str, list[str]]:
     """The forms of each operator of a domain, by its name."""
     rows = (line.split(" ; ") for line in _sections(file).get(domain, ()))
@@ -88,7 +88,7 @@ def newest(domain: str) -> int | None:
     return NEWEST.get(domain)
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def versions_of(domain: str, name: str) -> dict[int, OperatorForm]:
     """The forms of an operator, by the version that has each first; none if the set never had the operator."""
     forms = (form.split(" ", 1) for form in _rows("operator_rows.txt", domain).get(name, ()))
@@ -117,7 +117,7 @@ def _attribute(text: str) -> tuple[str, tuple[int, bool]]:
     return name, (int(number.rstrip("!")), number.endswith("!"))
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def signatures_of(domain: str, name: str) -> dict[int, TypeSignature | None]:
     """The types of an operator by the version that has each first; `None` where it is deprecated."""
     signatures: dict[int, TypeSignature | None] = {}
@@ -129,7 +129,7 @@ def signatures_of(domain: str, name: str) -> dict[int, TypeSignature | None]:
     return signatures
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def _marks(domain: str, name: str) -> dict[int, str]:
     """What stands behind the number of each version of an operator."""
     numbers = (form.partition(" ")[0] for form in _rows("operator_types.txt", domain).get(name, ()))
@@ -146,7 +146,7 @@ def is_function(domain: str, name: str, version: int) -> bool:
     return "f" in _marks(domain, name).get(version, "")
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def signature_of(domain: str, name: str, version: int) -> TypeSignature | None:
     """The types of an operator in a version of its set, or `None` if that version does not have it."""
     signatures = signatures_of(domain or ONNX, name)

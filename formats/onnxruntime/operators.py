@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 from formats.ir import ONNX
 from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType
 from formats.onnxruntime import CHANNELS_LAST
-from formats.words import text_beside
+from formats.words import cached_if_short, text_beside
 
 
 class Operator(NamedTuple):
@@ -50,7 +50,7 @@ def _rows() -> dict[tuple[str, str], str]:
     return rows
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
     """The versions of an operator, their texts and their marks, the oldest first."""
     versions: list[tuple[int, str, str]] = []
@@ -62,7 +62,7 @@ def _versions(domain: str, name: str) -> tuple[tuple[int, str, str], ...]:
     return tuple(versions)
 
 
-@lru_cache(maxsize=4096)
+@cached_if_short
 def operator(domain: str, name: str, version: int) -> Operator | None:
     """The operator of a domain in a version of its operator set; `None` if nothing is known of it."""
     versions = _versions(ONNX if domain in ("", CHANNELS_LAST) else domain, name)

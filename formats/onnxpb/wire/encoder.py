@@ -23,6 +23,7 @@ from formats.onnxpb.wire.schema import ENUMS, MESSAGES
 from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, TextRow, tables
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source
+from formats.words import cached_if_short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -336,7 +337,7 @@ def _external_location() -> bytes:
     return encoded(Tensor(data_location=EXTERNAL))
 
 
-@lru_cache(maxsize=256)  # many tensors of a model are of one shape
+@cached_if_short  # many tensors of a model are of one shape
 def _head(dims: tuple[int, ...], data_type: int | None) -> bytes:
     return encoded(Tensor(dims=list(dims), data_type=data_type))
 
