@@ -124,13 +124,15 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
 def listed_places(lines: Iterable[str]) -> Iterator[SourceFile]:
     """The files of a list, with a path on each line; a relative path keeps its folders.
 
-    Raises: OptionError for a path without a name, such as `.`.
+    Raises: OptionError for a path without a name, such as `.`, and for a pipe, from which nothing may ever come.
     """
     for line in lines:
         if text := line.rstrip("\r\n"):
             path = path_of(text)
             if not path.name:
                 raise OptionError(f"`list` names {text!r:.80}, which is a folder; it must name files")
+            if is_stream(or_stream(path)):
+                raise OptionError(f"`list` names {text!r:.80}, which is a pipe; name files")
             is_below = not is_address(path) and not path.is_absolute() and ".." not in path.parts
             yield SourceFile(path, path if is_below else Path(path.name))
 

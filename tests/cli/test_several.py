@@ -22,7 +22,7 @@ import formats
 from formats.batch.job_list import matching
 from tests import commands
 from tests.batch.fleets import environment, save
-from tests.systems import PATIENCE_SECONDS
+from tests.systems import PATIENCE_SECONDS, posix
 
 
 @pytest.fixture
@@ -216,6 +216,17 @@ def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for text in ("a\0b", "a.onnx\n.", "/", "a.onnx/../.."):
         Path("list").write_text(text)
         assert run("batch", "--list", "list", "--out", "two", "--to", "onnxz").exit_code == 2 - (".." in text)
+
+
+@posix
+def test_a_list_names_no_pipe(folder: Path) -> None:
+    """A pipe in a list, from which nothing ever comes, is told at once, before a model is converted."""
+    os.mkfifo("pipe.onnx")
+    Path("list").write_text("a.onnx\npipe.onnx\n")
+    done = run("batch", "--list", "list", "--out", "out", "--to", "onnxz")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines()[0] == "formats: error: --list names 'pipe.onnx', which is a pipe; name files"
+    assert not Path("out").exists()
 
 
 def test_json_has_all_jobs(folder: Path) -> None:

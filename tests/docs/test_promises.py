@@ -12,7 +12,7 @@ from formats.batch import manifest
 from formats.cli import several
 from formats.codecs import contract, keys
 from formats.editing import weight_files
-from formats.onnxpb import inference, inference_process
+from formats.onnxpb import inference
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.external import other_graphs, safetensors
 from formats.onnxpb.text import textfile
@@ -121,8 +121,8 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"and {budget.NODES_PER_NODE} nodes for each node",
     f"counts as {budget.ELEMENTS_PER_STEP} elements",
     f"it may take {mib(inference.MEMORY_BYTES)} of memory and {inference.MEMORY_PER_BYTE} bytes more",
-    f"{inference_process.SECONDS:.0f} seconds of processor time and",
-    f"and {inference_process.SECONDS_PER_BYTE * 1e6:.0f} microseconds more for each byte",
+    f"{inference.SECONDS:.0f} seconds of processor time and",
+    f"and {inference.SECONDS_PER_BYTE * 1e6:.0f} microseconds more for each byte",
     f"at most {inference.MOST_NODES:,} nodes",
     f"Text is indented by at most {textfile.MAX_MARGIN + 2} columns",
     f"at most {weight_files.MAX_ARRAYS:,} arrays",
