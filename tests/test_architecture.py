@@ -337,7 +337,6 @@ CACHED = {
 CACHED_BY_OUR_TEXTS = {
     *("batch.run._key_digest", "flatbuffer.builder._table_layout", "flatbuffer.builder._vector"),
     *("flatbuffer.fbs._unpack", "onnxpb.text.textfile.enum_name", "onnxpb.wire.encoder._before_value"),
-    "onnxpb.wire.tables._short",
 }
 # What a module holds and fills while the program runs, and what limits it.
 GROWING = {
