@@ -24,8 +24,18 @@ from formats.editing.scopes import all_messages, defined_in, main_graph, names_u
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes, walk
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import Dimension, Graph, TensorShape, TensorType, Type, ValueInfo, attribute_named, entries
-from formats.ir.storage import from_numpy, with_raw_data
+from formats.ir.model import (
+    EXTERNAL,
+    Dimension,
+    Graph,
+    TensorShape,
+    TensorType,
+    Type,
+    ValueInfo,
+    attribute_named,
+    entries,
+)
+from formats.ir.storage import from_numpy, with_elements, with_raw_data
 from formats.onnxpb.evaluation import evaluated, model_of
 from formats.onnxpb.inference import inferred
 from formats.tensordata.sources.source import FileSpan, Literal
@@ -215,14 +225,16 @@ class _Folding:
         graph.node = nodes
         graph.value_info = [value for value in entries(graph, "value_info") if value.name not in part.results]
 
-    def kept(self, tensor: Tensor) -> Tensor:
-        """A result of which only a small one is in memory."""
+    def kept(self, tensor: Tensor, *, for_data_file: bool) -> Tensor:
+        """A result, of which only a small one is in memory, and a large one can be for a data file."""
         data = tensor.source().read()
         if len(data) <= IN_MEMORY:
             return with_raw_data(tensor, Literal(data))
         self._file = self._file or Spool(Path("the constants that were folded"))
         self._file.append(data)
-        return with_raw_data(tensor, FileSpan(self._file, self._file.nbytes - len(data), len(data)))
+        if for_data_file:
+            tensor = replace(tensor, data_location=EXTERNAL)
+        return with_elements(tensor, FileSpan(self._file, self._file.nbytes - len(data), len(data)))
 
 
 class _GraphFolding:
@@ -284,7 +296,7 @@ class _GraphFolding:
         taken = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         if len(taken) < len(tensors) or not any(node.output) or node.op_type == "Constant":
             return
-        if node.op_type == "Identity" and node.domain in STANDARD_DOMAINS:
+        if node.op_type == "Identity" and node.domain in STANDARD_DOMAINS and names:
             self._compute()
             self._copy(node)
         elif reason := self._reason(node, taken.values()):
@@ -340,12 +352,13 @@ class _GraphFolding:
         self._begin()
         answer = evaluated(model_of(self.whole.model, nodes, taken), ALLOWANCE)
         for node in nodes:
+            constants = [tensor for name in {*node.input} if (tensor := self.known.constants.get(name)) is not None]
             results = [answer.results[name] for name in node.output if name in answer.results]
             if results:
-                self._take(node, [self.whole.kept(tensor) for tensor in results])
+                for_data_file = any(map(walk.is_external, constants))
+                self._take(node, [self.whole.kept(tensor, for_data_file=for_data_file) for tensor in results])
             elif reason := answer.reasons.get(next(filter(None, node.output))):
                 self.whole.left.append((node, reason))
-            constants = [tensor for name in {*node.input} if (tensor := self.known.constants.get(name)) is not None]
             self.whole.work_left -= sum(map(_nbytes, (*constants, *results)))
 
     # Shapes
