@@ -27,7 +27,10 @@ _NAMES = {
     "verbs.convert": "convert dumps link save",
     "verbs.steps.opening": "load loads",
     "verbs.steps.planning": "raise_model",
-    "editing.surgery": "make_attribute make_node make_value_info Value",
+    "editing.model_edits": "to_dtype",
+    "editing.patterns": "Match",
+    "editing.surgery": "make_attribute make_node make_value_info",
+    "editing.values": "Value",
     "verbs.edit": "edit extract merge",
     "verbs.compare": "Comparison Difference diff",
     "errors": (

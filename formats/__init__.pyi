@@ -6,7 +6,10 @@ from formats.bridges.from_others import from_onnx, from_onnx_ir
 from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
 from formats.codecs.contract import ReadOptions
 from formats.codecs.keys import Key
-from formats.editing.surgery import Value, make_attribute, make_node, make_value_info
+from formats.editing.model_edits import to_dtype
+from formats.editing.patterns import Match
+from formats.editing.surgery import make_attribute, make_node, make_value_info
+from formats.editing.values import Value
 from formats.errors import (
     CryptError,
     DecodeError,
@@ -111,6 +114,7 @@ __all__ = [
     "LimitError",
     "Loss",
     "MapType",
+    "Match",
     "MissingPackageError",
     "Model",
     "ModelFiles",
@@ -188,6 +192,7 @@ __all__ = [
     "rm",
     "save",
     "share",
+    "to_dtype",
     "to_onnx",
     "to_onnx_ir",
     "unpack",

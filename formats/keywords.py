@@ -86,11 +86,16 @@ class OnlyWriteKeywords(TypedDict, total=False):
     ir_version: int | None
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
-    """dtype='float16': Write float32 weights and values as float16."""
+    """dtype=TYPE: Write floats as float16, bfloat16 or float32."""
     keep_io_types: bool
-    """keep_io_types=True: Write float16, but keep the types of inputs and outputs, with casts."""
+    """keep_io_types: With `dtype`, keep the types of inputs and outputs, with casts."""
     keep: Sequence[str] | None
-    """keep: With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*')."""
+    """keep: With `dtype`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*')."""
+    weights_dtype: str | None
+    """weights_dtype='int4' or 'int8' or 'uint4' or 'uint8': Write the weights of MatMul, Gemm and Gather as
+    integers in blocks; the unsigned ones have zero points."""
+    block: int | None
+    """block: With `weights_dtype`, the elements of a block; 32 by default."""
     channel_block: int | None
     """channel_block=8 or 16: Channels in a block of a model in onnxruntime's own layout, if the file does
     not show it."""
@@ -108,6 +113,8 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """one_file_per_tensor=True: Put each weight into a separate file."""
     checksum: bool
     """checksum=True: Store the SHA-1 of each data file, for `formats verify --data`."""
+    dedup: bool
+    """dedup=True: Store equal weights only once."""
     strip_weights: bool
     """strip_weights=True: Write the graph without its data files, so that it can travel alone; `edit
     --weights` fills it again."""
@@ -120,8 +127,6 @@ class OnlyWriteKeywords(TypedDict, total=False):
     same_data: bool
     """same_data=True: Refer to the data files of SRC where they lie, in the folder of DST or below it,
     instead of a copy."""
-    dedup: bool
-    """dedup=True: Store equal weights only once."""
     sha256: bool
     """sha256=True: Add the SHA-256 of each entry, for `sha256sum -c` and signatures."""
     onnx_hash: bool | None
@@ -174,9 +179,22 @@ class EditKeywords(ConvertKeywords, total=False):
     sort: bool
     """sort=True: Sort nodes that come before those whose values they use, as every edit does."""
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
-    """weights: A .safetensors file, an index of several, an .npz or a model file, or arrays by name."""
+    """weights: A file with tensors, or arrays or files by name."""
+    cast: bool
+    """cast=True: Convert new weights of another float type to the type in the model."""
+    initializer_to_input: Sequence[str] | None
+    """initializer_to_input: Weights that become inputs, such as ['embedding']."""
+    input_to_initializer: Mapping[str, Any] | Sequence[str] | None
+    """input_to_initializer: Inputs that become weights: names of those with a default, or arrays or files by
+    name."""
     dim: Mapping[str, int | str] | None
     """dim: Sizes or names of dims, such as {'batch': 1}, or of an axis of an input, {'images:0': 4}."""
+    set_operator: Mapping[str, str] | None
+    """set_operator: New operators of nodes, such as {'Relu_3': 'LeakyRelu'}."""
+    set_domain: Mapping[str, str] | None
+    """set_domain: New domains of nodes, such as {'Gelu_3': 'com.microsoft'}."""
+    set_attribute: Mapping[str, Any] | None
+    """set_attribute: Attributes of nodes, such as {'Elu_3.alpha': 0.5}; `None` removes one."""
     bypass: Sequence[str] | None
     """bypass: Nodes that are taken out, by name, output or operator, such as ['Dropout']."""
     add_output: Sequence[str] | None
@@ -188,6 +206,16 @@ class EditKeywords(ConvertKeywords, total=False):
     then."""
     prune: bool
     """prune=True: Remove what no output needs; inputs stay."""
+    uint8_input: Sequence[str] | None
+    """uint8_input: Inputs that become uint8, such as ['images']."""
+    scale: str | float | None
+    """scale=NUMBER: Multiply uint8 inputs by NUMBER; 1/255 divides by 255."""
+    mean: float | Sequence[float] | None
+    """mean: What is subtracted from uint8 inputs after `scale`: a number, or one for each channel."""
+    std: float | Sequence[float] | None
+    """std: What uint8 inputs are divided by after `mean`: a number, or one for each channel."""
+    layout: Mapping[str, str] | None
+    """layout: New layouts of inputs and outputs, such as {'images': 'NHWC'}."""
     rename: Mapping[str, str] | None
     """rename: New names of values, such as {'input.1': 'images'}."""
     prefix: str | None

@@ -462,6 +462,11 @@ def threshold_option(**more: Any) -> Any:
     return option(1024, size(), "Move tensors of at least SIZE out of the graph; 1K by default.", **more)
 
 
+def dedup_option() -> Any:
+    """The field for storing equal weights once, of a class of options for writing."""
+    return option(False, SWITCH, "Store equal weights only once.")
+
+
 def progress_option() -> Any:
     """The field of a class of options for a function that is called with the progress."""
     words = "A function that is called from time to time with the bytes done and the bytes to do."

@@ -20,6 +20,7 @@ SIZE_UNITS: dict[str, int] = {
 SIZE_EXAMPLES = '4096, "64K" or "1.5GB"'
 SHOWN_NAMES = 10
 ALMOST = 0.8  # how similar a name of another kind must be to be suggested
+WILDCARDS = frozenset("*?[")  # of patterns
 
 
 def in_units(nbytes: float) -> str:
@@ -72,7 +73,11 @@ def listed(names: Sequence[str], most: int, joint: str = ", ", noun: str = "") -
 
 def names_like(pattern: str, names: Collection[str]) -> set[str]:
     """The names that match a pattern such as `conv*`; if one is the pattern as it stands, only that one."""
-    return {pattern} if pattern in names else {name for name in names if fnmatchcase(name, pattern)}
+    if pattern in names:
+        return {pattern}
+    if WILDCARDS.isdisjoint(pattern):  # thousands of names may be given as they stand
+        return set()
+    return {name for name in names if fnmatchcase(name, pattern)}
 
 
 def nearest(name: str, names: Iterable[str], others: Iterable[str] = (), kind: str = "") -> str:

@@ -36,14 +36,19 @@ ROUTES = {
     "encrypted": "convert m.onnx new.onnxc --key-file key",
     "decrypted": "convert m.onnxc new.onnx --key-file key",
     "text": "convert m.onnx new.textproto",
+    "text read": "convert m.textproto new.onnx",
     "json": "convert m.onnx new.json",
+    "json read": "convert m.json new.onnx",
     "float16": "convert wide.onnx new.onnx --dtype float16",
+    "bfloat16": "convert wide.onnx new.onnx --dtype bfloat16",
     "operator set": "convert m.onnx new.onnx --opset 20",
     "operator set of a domain": "convert m.onnx new.onnx --opset ai.onnx=18",
     "batch": "batch models --out out --to onnxz --jobs 1 --parents",
     "batch with a record": "batch models --out out --to onnx --external-data --jobs 1 --parents --manifest done.jsonl",
     "dim": "edit m.onnx new.onnx --dim n=1",
     "weights of an index": "edit m.onnx new.onnx --weights w.safetensors.index.json",
+    "weights of arrays": "edit m.onnx new.onnx --weights w.npz",
+    "metadata of a file": "edit m.onnx new.onnx --metadata-file metadata.json",
     "names": "edit data.onnx new.onnx --rename x=images",
     "extract": "extract m.onnx new.onnx --outputs z",
     "extract a tensor": "extract data.onnx new.npy --tensor w",
@@ -90,12 +95,23 @@ EFFECTS = {
     "MergeOptions.prefix": Effect("merge m.onnx wide.onnx new.onnx", "--prefix b/"),
     "EditOptions.sort": Effect("edit m.onnx new.onnx", "--sort"),
     "EditOptions.weights": Effect("edit m.onnx new.onnx", "--weights wide.onnx"),
+    "EditOptions.cast": Effect("edit m.onnx new.onnx --weights half.onnx", "--cast"),
+    "EditOptions.initializer_to_input": Effect("edit m.onnx new.onnx", "--initializer-to-input w"),
+    "EditOptions.input_to_initializer": Effect("edit m.onnx new.onnx", "--input-to-initializer x=array.npy"),
     "EditOptions.dim": Effect("edit m.onnx new.onnx", "--dim n=1"),
+    "EditOptions.set_operator": Effect("edit image.onnx new.onnx", "--set-operator act=Softplus"),
+    "EditOptions.set_domain": Effect("edit image.onnx new.onnx", "--set-domain act=mine"),
+    "EditOptions.set_attribute": Effect("edit wide.onnx new.onnx", "--set-attribute LpNormalization.p=1"),
     "EditOptions.bypass": Effect("edit wide.onnx new.onnx", "--bypass Mish"),
     "EditOptions.add_output": Effect("edit m.onnx new.onnx", "--add-output s"),
     "EditOptions.remove_output": Effect("edit m.onnx new.onnx --add-output s", "--remove-output y"),
     "EditOptions.fold": Effect("edit m.onnx new.onnx --dim n=1", "--fold"),
     "EditOptions.prune": Effect("edit m.onnx new.onnx", "--prune"),
+    "EditOptions.uint8_input": Effect("edit image.onnx new.onnx", "--uint8-input image"),
+    "EditOptions.scale": Effect("edit image.onnx new.onnx --uint8-input image", "--scale 1/255"),
+    "EditOptions.mean": Effect("edit image.onnx new.onnx --uint8-input image", "--mean 0.5,0.4,0.3"),
+    "EditOptions.std": Effect("edit image.onnx new.onnx --uint8-input image", "--std 0.5"),
+    "EditOptions.layout": Effect("edit image.onnx new.onnx", "--layout image=NHWC"),
     "EditOptions.prefix": Effect("edit m.onnx new.onnx", "--prefix a/"),
     "EditOptions.strip_docs": Effect("edit m.onnx new.onnx", "--strip-docs"),
     "EditOptions.strip_training": Effect("edit m.onnx new.onnx", "--strip-training"),
@@ -106,6 +122,8 @@ EFFECTS = {
     "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
     "RuntimeOptions.keep": Effect("convert wide.onnx new.onnx --dtype float16 --keep-io-types", "--keep *"),
     "RuntimeOptions.keep_io_types": Effect("convert wide.onnx new.onnx --dtype float16", "--keep-io-types"),
+    "RuntimeOptions.weights_dtype": Effect("convert wide.onnx new.onnx", "--weights-dtype int4"),
+    "RuntimeOptions.block": Effect("convert wide.onnx new.onnx --weights-dtype int4", "--block 16"),
     "RuntimeOptions.channel_block": Effect("convert blocked.ort new.rten --force", "--channel-block 16"),
     "RuntimeOptions.runtime": Effect("convert wide.onnx new.onnx", "--runtime rten"),
     "EngineOptions.threads": Effect(f"{TO_DATA}", "--threads 3"),
@@ -118,6 +136,8 @@ EFFECTS = {
     "OutputOptions.quiet": Effect("inspect m.onnx", "--quiet"),
     "OutputOptions.json": Effect("inspect m.onnx", "--json"),
     "OutputOptions.debug": Effect("inspect missing.onnx", "--debug", 1),
+    "CheckOptions.check": Effect("convert wide.onnx new.onnx", "--check"),
+    "CheckOptions.check_inputs": Effect("convert wide.onnx new.onnx", "--check-inputs x.npz"),
     "NoteOptions.notes": Effect("convert wide.onnx new.rten", "--notes"),
     "SeveralOptions.jobs": Effect("batch m.onnx data.onnx --out new --to onnxz --parents --jobs 1", "--jobs 2"),
     "SeveralOptions.fail_fast": Effect(
@@ -136,6 +156,7 @@ EFFECTS = {
     "OnnxOptions.one_file_per_tensor": Effect(TO_DATA, "--one-file-per-tensor"),
     "OnnxOptions.checksum": Effect(TO_DATA, "--checksum"),
     "OnnxOptions.strip_weights": Effect(TO_DATA, "--strip-weights"),
+    "OnnxOptions.dedup": Effect("convert m.onnx new.onnx", "--dedup"),
     "OnnxOptions.data_names": Effect("convert m.onnx new.onnx --external-data", "--data-names transformers.js"),
     "OnnxOptions.link": Effect("convert m.onnxz new.onnx", "--link"),
     "OnnxOptions.same_data": Effect("convert data.onnx new.onnx", "--same-data"),
@@ -158,6 +179,9 @@ EFFECTS = {
     "InspectOptions.tensors": Effect("inspect m.onnx", "--tensors 1"),
     "InspectOptions.nodes": Effect("inspect m.onnx", "--nodes"),
     "InspectOptions.params": Effect("inspect m.onnx", "--params"),
+    "InspectOptions.shapes": Effect("inspect m.onnx", "--shapes"),
+    "InspectOptions.macs": Effect("inspect m.onnx", "--macs"),
+    "InspectOptions.dim": Effect("inspect m.onnx --macs", "--dim n=1"),
     "PictureOptions.picture": Effect("inspect m.onnx", "--picture new.svg"),
     "PictureOptions.overwrite": Effect("inspect m.onnx --picture old.svg", "--force"),
     "ReadOptions.model": Effect("convert two.onnxz new.onnx", "--model a"),
@@ -181,6 +205,13 @@ EFFECTS = {
     "FolderOptions.parents": Effect("unpack m.onnxz deep/er", "--parents"),
     "FolderOptions.overwrite": Effect("unpack m.onnxz .", "--force"),
     "ShareOptions.alignment": Effect("share m.onnx wide.onnx --out new", "--alignment 8K"),
+}
+
+
+# All command lines, also those with the options; a batch works in the process of the test.
+LINES = {
+    name: f"{line} --jobs 1" if line.startswith("batch ") else line
+    for name, line in [*ROUTES.items(), *((name, f"{line} {words}") for name, (line, words, _) in EFFECTS.items())]
 }
 
 
@@ -215,12 +246,17 @@ def make_folder(path: Path) -> None:
         opset_imports=[helper.make_opsetid("", 22)],
         ir_version=10,
     )
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, 4, 5]) for name in ("image", "out")]
+    pixels = helper.make_graph([helper.make_node("Relu", ["image"], ["out"], name="act")], "g", ends[:1], ends[1:])
+    image = helper.make_model(pixels, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(image, path / "image.onnx")
     onnx.save(plain, path / "m.onnx")
     onnx.save(large, path / "large.onnx")
     onnx.save(wide, path / "wide.onnx")
     onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     shutil.copy(path / "m.onnx", path / "m.bin")
     shutil.copy(Path(__file__).parent / "ort" / "layouts" / "trained.16.ort", path / "blocked.ort")
+    np.savez(path / "x.npz", x=np.ones((2, 32), "float32"))
     (path / "key").write_text("secret words")
     (path / "names.txt").write_text("data.onnx\n")
     (path / "old.svg").write_text("old")
@@ -228,10 +264,15 @@ def make_folder(path: Path) -> None:
         (path / name).write_bytes(b"bad")
     formats.convert(path / "m.onnx", path / "m.onnxz")
     formats.pack([f"a={path / 'm.onnx'}", path / "wide.onnx"], path / "two.onnxz")
-    formats.convert(path / "m.onnx", path / "m.rten")
+    for suffix in ("rten", "textproto", "json"):
+        formats.convert(path / "m.onnx", path / f"m.{suffix}")
     formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
     formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)
     formats.extract(path / "m.onnx", path / "part.safetensors", tensor="w")
+    np.save(path / "array.npy", weight)
+    formats.convert(path / "m.onnx", path / "half.onnx", dtype="float16")
+    np.savez_compressed(path / "w.npz", w=weight)
+    (path / "metadata.json").write_text('{"license": "MIT"}')
     (path / "w.safetensors.index.json").write_text('{"weight_map": {"w": "part.safetensors"}}')
     (path / "models").mkdir()
     shutil.copy(path / "m.onnx", path / "models")

@@ -207,7 +207,7 @@ def test_misspelt_keywords_are_told_with_the_right_one(tiny_model: Path) -> None
     with pytest.raises(OptionError, match="no option `max_dept`; did you mean `max_depth`"):
         formats.load(tiny_model, max_dept=3)
     with pytest.raises(
-        OptionError, match="no option `zzz`; there are `allow_encryption`, `format`, `hard_links`, `key`"
+        OptionError, match="no option `zzz`; there are `allow_encryption`, `dim`, `format`, `hard_links`, `key`"
     ):
         formats.inspect(tiny_model, zzz=3)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch import manifest
@@ -118,6 +119,10 @@ def run_task(task: JobTask) -> JobResult:
                 raise
             return _converted(task._replace(keywords={**task.keywords, "overwrite": True}), started)
     except Exception as error:  # after any error, the other jobs continue
+        cause: BaseException | None = error
+        while cause is not None:
+            clear_frames(cause.__traceback__)  # else the result of each failed job keeps its files open
+            cause = cause.__cause__ or cause.__context__
         return failed(task, error, perf_counter() - started)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch.job import Job
 from formats.codecs import lookup
-from formats.errors import no_directory
+from formats.errors import OptionError, no_directory
 from formats.tensordata.file import is_address, is_stream, or_stream
 from formats.verbs.arguments import path_of
 
@@ -122,10 +122,15 @@ def _far(address: Address, extensions: Collection[str], except_in: Path) -> Iter
 
 
 def listed_places(lines: Iterable[str]) -> Iterator[SourceFile]:
-    """The files of a list, with a path on each line; a relative path keeps its folders."""
+    """The files of a list, with a path on each line; a relative path keeps its folders.
+
+    Raises: OptionError for a path without a name, such as `.`.
+    """
     for line in lines:
         if text := line.rstrip("\r\n"):
             path = path_of(text)
+            if not path.name:
+                raise OptionError(f"`list` names {text!r:.80}, which is a folder; it must name files")
             is_below = not is_address(path) and not path.is_absolute() and ".." not in path.parts
             yield SourceFile(path, path if is_below else Path(path.name))
 

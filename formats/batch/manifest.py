@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from formats.verbs.report import ConversionReport
 
+MAX_LINE_BYTES = 1 << 24  # a line has the digests of one model's files
 MAX_STEPS = 32  # folders between a model at an address and its data files
 CLOCK_SECONDS = 2.0  # the time of a file may be behind the clock by this much
 LATEST_TIME = 1 << 63  # in seconds; no clock shows a later one
@@ -381,6 +382,8 @@ def _read(path: Path) -> dict[str, Record]:
 
 def _parsed(line: bytes) -> Record | None:
     """The record in a line, if it has the right fields."""
+    if len(line) > MAX_LINE_BYTES:
+        return None
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):

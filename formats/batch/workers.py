@@ -202,8 +202,9 @@ def dask_executor(address: str) -> Iterator[Executor]:
         from distributed import Client
     try:
         client = Client(scheduler_file=address) if os.path.isfile(address) else Client(address)  # noqa: PTH113 - as typed
-    except ValueError as error:
-        raise OptionError(f"`dask` is {address!r}, and must be the address of a scheduler: {error}") from None
+    except ValueError:
+        example = "such as tcp://10.0.0.1:8786"
+        raise OptionError(f"`dask` is {address!r:.80}, and must be the address of a scheduler, {example}") from None
     try:
         yield client.get_executor(pure=False)
     finally:

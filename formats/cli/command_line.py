@@ -9,20 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.cli.error_text import OptionWords
 from formats.cli.streams import paused
 from formats.errors import OptionError
-from formats.options import ASKED, SWITCH, bad_value, option, option_rows
+from formats.options import ASKED, SWITCH, OptionKind, bad_value, option, option_rows, settle
+from formats.tensordata.file import is_address, is_stream
 from formats.words import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from formats.options import Flag, OptionRow
+    from formats.verbs.report import OutputDifference
 
 GENERAL = "Options"
+INPUTS = OptionKind("the name of an .npz file", Path, "FILE.npz", Path)
 EXIT_FAILURE = 1
 
 
@@ -40,6 +44,37 @@ class NoteOptions:
     """Which notes a verb prints."""
 
     notes: bool = option(False, SWITCH, "Print every note of the report on a line of its own.", common=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """Whether both models are run, and on which inputs."""
+
+    check: bool = option(
+        False, SWITCH, "Run both models in onnxruntime on random inputs, and print the largest difference by output."
+    )
+    check_inputs: Path | None = option(
+        None,
+        INPUTS,
+        "Run both models on the arrays in FILE, an .npz file with the names of inputs.",
+        implies=("check", True),
+    )
+
+    def __post_init__(self) -> None:
+        settle(self)
+
+    def run(self, first: Path, second: Path | None) -> tuple[OutputDifference, ...]:
+        """How the outputs differ of two models in files, if that is asked for.
+
+        Raises: OptionError for a model that is in no file.
+        """
+        if not self.check:
+            return ()
+        if second is None or any(is_stream(path) or is_address(path) for path in (first, second)):
+            raise OptionError("`check` runs two models in files, so SRC and DST must be files")
+        from formats.bridges.results import compared_results
+
+        return compared_results(first, second, self.check_inputs)
 
 
 class OptionGroup(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from formats.cli import several, streams
-from formats.cli.command_line import NoteOptions, OptionGroup, OutputOptions, ask_key, flags_of, verb
+from formats.cli.command_line import CheckOptions, NoteOptions, OptionGroup, OutputOptions, ask_key, flags_of, verb
 from formats.cli.report_lines import summary
 from formats.cli.streams import progress, tell
 from formats.codecs import lookup
@@ -75,7 +76,14 @@ def conversion_keywords(request: Request, target: Codec | None, first: Sequence[
     """
     changes = (*first, MetadataOptions)
     general = (*changes, ConversionOptions, RuntimeOptions, EngineOptions, ReplacementOptions, RaisingOptions)
-    own = (OutputOptions, NoteOptions, several.SeveralOptions, several.BatchOptions, several.DestinationOptions)
+    own = (
+        OutputOptions,
+        NoteOptions,
+        CheckOptions,
+        several.SeveralOptions,
+        several.BatchOptions,
+        several.DestinationOptions,
+    )
     request.of(*general)  # an error in these is reported before a key is asked for
     request.ask = partial(ask_key, twice=target is not None and target.encrypted)
     of_target = () if target is None else (target.options,)
@@ -92,7 +100,7 @@ def conversion_keywords(request: Request, target: Codec | None, first: Sequence[
 
     Several models, or a folder with models, go into the folder DST, with --to. - is stdin or stdout.
     """,
-    partial(conversion_groups, first=(several.DestinationOptions,), more=(several.SeveralOptions,)),
+    partial(conversion_groups, first=(several.DestinationOptions,), more=(several.SeveralOptions, CheckOptions)),
     several.CONVERT,
     examples=(
         "formats convert model.onnx model.rten",
@@ -116,6 +124,8 @@ def convert(request: Request) -> int:
     general = request.of(ConversionOptions, EngineOptions)  # an error in the others is reported first, too
     to_format = general.get("to_format")
     if len(sources) > 1 or several.is_folder(dst) or (to_format and several.is_folder(sources[0])):
+        if request.of(CheckOptions):
+            raise OptionError("`check` is for one model, and these are several")
         _check_folder(dst, sources)
         streams.check_single(arguments)
         return _convert_into(path_of(dst), sources, request)
@@ -128,6 +138,7 @@ def convert(request: Request) -> int:
         return several.convert_jobs(request, [Job(src, destination)], keywords)
     _check_order(src, destination)
     report = convert_model(src, destination, progress=progress(), **keywords)
+    report = _checked(request, report, src)
     tell(request, report, lambda: summary(report, notes=request.output.get("notes", False)))
     return 0
 
@@ -218,7 +229,7 @@ def _convert_into(folder: Path, sources: Sequence[str], request: Request) -> int
     end is written again, and no weight. The edits are done in the order of this page, so --weights and --dim
     use the names before --rename.
     """,
-    partial(conversion_groups, first=(EditOptions,), in_short=False),
+    partial(conversion_groups, first=(EditOptions,), more=(CheckOptions,), in_short=False),
     CHANGE,
     examples=(
         "formats edit model.onnx fixed.onnx --dim batch=1",
@@ -289,8 +300,15 @@ def _write(request: Request, options: type, act: Callable[..., ConversionReport]
     request.stdout_is_taken = dst is not None and streams.is_stdout(dst)
     places = [*map(streams.source_of, sources), streams.source_of(last) if dst is None else streams.destination_of(dst)]
     report = act(*places, progress=progress(), **_keywords(request, options, places[-1]))
+    report = _checked(request, report, places[0])
     tell(request, report, lambda: summary(report, notes=request.output.get("notes", False)))
     return 0
+
+
+def _checked(request: Request, report: ConversionReport, source: Path) -> ConversionReport:
+    """The report, with what both models compute if that is asked for."""
+    checking = CheckOptions(**request.of(CheckOptions))
+    return replace(report, checked=checking.run(source, None if report.dry_run else report.destination))
 
 
 def _keywords(request: Request, options: type, destination: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.cli.command_line import OutputOptions, groups, verb
+from formats.cli.command_line import CheckOptions, OutputOptions, groups, verb
 from formats.cli.error_text import error_to_json
 from formats.cli.several import any_place
 from formats.cli.streams import (
@@ -25,12 +25,13 @@ from formats.cli.streams import (
 )
 from formats.codecs.contract import ReadOptions
 from formats.codecs.lookup import FORMAT, RUNTIME
+from formats.editing.options import SIZES
 from formats.errors import FormatError, OptionError
 from formats.options import MOST_WORKERS, SWITCH, Flag, OptionKind, count, decimal, option, settle
 from formats.words import counted, names_like
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from formats.cli.command_line import Request
     from formats.cli.streams import Report
@@ -114,6 +115,14 @@ class InspectOptions:
         common=True,
     )
 
+    shapes: bool = option(
+        False, SWITCH, "List the types and dims of all values, inferred where the file does not say them.", common=True
+    )
+    macs: bool = option(False, SWITCH, "Count multiply-accumulates, by operator.", common=True)
+    dim: Mapping[str, int | str] | None = option(
+        None, SIZES, "Size of a dim for --shapes and --macs, such as batch=1 or images:0=1.", common=True
+    )
+
     def __post_init__(self) -> None:
         settle(self)
 
@@ -177,6 +186,7 @@ class Seen(NamedTuple):
     examples=(
         "formats inspect model.onnx",
         "formats inspect model.onnx --nodes 'Conv*' --tensors 5",
+        "formats inspect model.onnx --macs --dim batch=1",
         "formats inspect model.onnxz --picture files.svg",
         "formats inspect models/",
     ),
@@ -197,7 +207,14 @@ def inspect(request: Request) -> int:
     def see(file: Path) -> Seen:
         lists_nodes = bool(chosen.nodes) or drawn.picture is not None
         inspection = inspect_model(
-            file, nodes=lists_nodes, params=chosen.params, **request.of(RuntimeQuestion), **reading
+            file,
+            nodes=lists_nodes,
+            params=chosen.params,
+            shapes=chosen.shapes,
+            macs=chosen.macs,
+            dim=chosen.dim,
+            **request.of(RuntimeQuestion),
+            **reading,
         )
         if drawn.picture is not None:
             _draw_model(drawn, file, inspection, reading)
@@ -353,7 +370,7 @@ def _files(request: Request, *, in_folders: bool) -> Iterator[Path]:
     Of two archives with several models, each is compared with that of the same name. One of A and B can be - for
     stdin. The exit code is 0 if the models are equal, 1 if not, and 2 if they cannot be compared.
     """,
-    groups(DiffOptions, PictureOptions, OutputOptions, ReadOptions),
+    groups(DiffOptions, CheckOptions, PictureOptions, OutputOptions, ReadOptions),
     LOOK,
     examples=(
         "formats diff model.onnx model.onnxz",
@@ -375,7 +392,8 @@ def diff(request: Request) -> int:
     limit = keywords.pop("limit", DIFFERENCES)
     shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
     paths = [source_of(name) for name in request.arguments]
-    result = compare.diff(*paths, limit=shown, progress=progress(), **keywords)
+    checked = CheckOptions(**request.of(CheckOptions)).run(*paths)
+    result = replace(compare.diff(*paths, limit=shown, progress=progress(), **keywords), checked=checked)
     if drawn.picture is not None:
         _draw_comparison(drawn, result, request.of(ReadOptions))
         result = replace(result, differences=result.differences[:limit])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from formats.cli.columns import cells, fits, shortened, table, terminal_width
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.ir import ONNX
-from formats.words import counted, in_units, names_like
+from formats.words import counted, in_units, joined, names_like
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 20
 MAX_CELL = 48
+SAVED_FROM_BYTES = 1 << 20  # nobody needs less
 FACT_CELLS = 14  # before a fact of a model
 MAX_LINE = 500  # characters of a key of the metadata, and of a text where there is no terminal
 
@@ -93,10 +94,15 @@ def _model_lines(
         ]
         yield from table(("part", "tensors", "parameters", "bytes"), parts) if parts else ["  no part has parameters"]
         yield ""
+    if seen.values is not None or seen.macs is not None:
+        yield from _shape_lines(seen)
     yield from file_lines
     totals = [(name, f"{total.tensors:,}", f"{total.nbytes:,}") for name, total in seen.data_types.items()]
     totals.append(("all", f"{len(seen.tensors):,}", _bytes_of_tensors(seen)))
     yield from table(("data type", "tensors", "bytes"), totals)
+    saved = {name: nbytes for name, nbytes in seen.savings.items() if nbytes >= SAVED_FROM_BYTES}
+    if saved:
+        yield f"note: --dtype {joined([*saved], 'or')} saves up to {in_units(max(saved.values()))}"
     yield from _tensor_lines(seen, tensors)
 
 
@@ -172,6 +178,28 @@ def _node_lines(seen: Inspection, lists_nodes: bool) -> Iterator[str]:
             yield f"    outputs  {outputs}".rstrip()
 
 
+def _shape_lines(seen: Inspection) -> Iterator[str]:
+    """The types of all values, the multiply-accumulates, and what is not known of them."""
+    if seen.values is not None:
+        rows = [(value.name, value.kind, value.type or "?", value.where) for value in seen.values]
+        inner = any(value.where != "graph" for value in seen.values)  # else all are in one graph
+        heads = ("value", "made by", "type", "graph")
+        yield from table(heads if inner else heads[:-1], rows if inner else [row[:-1] for row in rows])
+        yield ""
+    if seen.macs is not None:
+        macs = [(operator, f"{count:,}") for operator, count in seen.macs.operators.items()]
+        yield from table(("operator", "multiply-accumulates"), [*macs, ("all", f"{seen.macs.total:,}")])
+        reasons = Counter((node.operator, node.reason) for node in seen.macs.uncounted)
+        yield from (
+            f"not counted: {counted(number, 'node')} {_part(operator)}: {reason}"
+            for (operator, reason), number in reasons.items()
+        )
+        if seen.macs.missing_dims:
+            yield f"set dims to count more: {' '.join(f'--dim {name}=1' for name in seen.macs.missing_dims)}"
+    yield from (f"note: {note}" for note in seen.shape_notes)
+    yield ""
+
+
 def runtime_lines(findings: RuntimeFindings) -> Iterator[str]:
     """Whether a runtime runs a model, what prevents that, and what would be rewritten, with a line for each reason."""
     count = len(findings.changes)
@@ -232,6 +260,8 @@ def _without_checksum(result: Verification) -> str:
 
 def comparison_lines(result: Comparison) -> Iterator[str]:
     """How two models differ."""
+    from formats.verbs.report import check_lines
+
     for difference in result.differences:
         subject = f" ({difference.subject})" if difference.subject else ""
         yield f"{difference.where}{subject}: {difference.detail}"
@@ -241,6 +271,7 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
     first, second = result.paths
     verdict = "equal" if result.equal else counted(result.count, "difference")
     form = f" in what .{result.form} files hold" if result.form else ""
+    yield from check_lines(result.checked)
     yield f"{first} and {second}: {verdict}{form}"
 
 

@@ -22,13 +22,15 @@ from formats.verbs.arguments import path_of
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import TextIO
 
     from formats.batch.job import Job, JobResult
     from formats.cli.command_line import Request
     from formats.codecs.contract import Codec
 
 PANEL = "Options for many models"
+MAX_LIST_LINE = 1 << 16  # characters of a path or an address
 CONVERT = "Convert"  # the section of the help
 
 
@@ -150,10 +152,19 @@ def listed_jobs(folder: Path, file: Path, target: Codec) -> list[Job]:
     if is_stdin:
         streams.check_stdin("no list")
     encoding = sys.getfilesystemencoding()  # of names, whatever the file is
-    text = sys.stdin.read() if is_stdin else file.read_text(encoding=encoding, errors="surrogateescape")
-    if "\0" in text:
-        raise OptionError("`list` is not a text file; it must have a file name on each line")
-    return job_list.jobs_into(folder, job_list.listed_places(text.split("\n")), target)
+    with nullcontext(sys.stdin) if is_stdin else file.open(encoding=encoding, errors="surrogateescape") as stream:
+        return job_list.jobs_into(folder, job_list.listed_places(_lines(stream)), target)
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """The lines of a list, which may never end.
+
+    Raises: OptionError if one is no name of a file.
+    """
+    while line := stream.readline(MAX_LIST_LINE + 1):
+        if len(line) > MAX_LIST_LINE or "\0" in line:
+            raise OptionError("`list` is not a text file; it must have a file name on each line")
+        yield line
 
 
 def convert_jobs(request: Request, jobs: Sequence[Job], keywords: dict[str, Any]) -> int:

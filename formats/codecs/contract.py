@@ -193,6 +193,7 @@ class DataFileOptions(NamedTuple):
     alignment: int | None = None  # of each tensor, in bytes from the start of its file
     keeps_references: bool = False  # references to other files stay as they are, with what the model says of the files
     in_archive: bool = False  # the weights stay in the archive that the model was read from
+    dedup: bool = False  # equal weights in the graph become one
 
 
 class Change(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, dtypes, walk
 from formats.onnxruntime import MICROSOFT
 from formats.onnxruntime.operators import operator
-from formats.onnxruntime.small_constants import in_attribute, is_small, read_at_load
+from formats.onnxruntime.small_constants import outside
 from formats.words import text_beside
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Limit(NamedTuple):
 
     def stops(self, release: str) -> bool:
         """Whether it keeps a release from the model."""
-        return not is_before(release, self.since) and is_before(release, self.first)
+        return not lacks(release, self.since) and lacks(release, self.first)
 
 
 def reading(ir_version: int, opsets: Mapping[str, int]) -> tuple[str, ...]:
@@ -154,18 +154,15 @@ def limits_of(model: Model, operators: Operators, uses: Collection[TypeUse]) -> 
     if not model.opset_import:
         yield Limit("the model imports no operator set", None)
     names: set[str] = set()
-    outside: set[str] = set()
-    for where, tensor in walk.tensors(model):
+    for _, tensor in walk.tensors(model):
         if (row := dtypes.BY_NUMBER.get(tensor.data_type or 0)) is not None and row.name in TYPES:
             names.add(row.name)
-        if walk.is_external(tensor) and is_small(tensor):
-            outside.add("" if in_attribute(where) else tensor.name or "")
     for value in (*model.graph.input, *model.graph.output) if model.graph else ():
         tensor_type = value.type and value.type.tensor_type
         if tensor_type and (row := dtypes.BY_NUMBER.get(tensor_type.elem_type or 0)) is not None and row.name in TYPES:
             names.add(row.name)
     names |= {name for use in uses if (name := _elements(use)) in TYPES}
-    if "" in outside or read_at_load(model, outside):
+    if outside(model):
         yield Limit(f"{SMALL_CONSTANTS}, such as shapes, are in another file, and it reads them before that file", None)
     yield from (Limit(f"it has no kernels for {name}", TYPES[name]) for name in TYPES if name in names)
     version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
@@ -265,13 +262,13 @@ def newest_with_kernels(operators: Collection[str], version: int, release: str) 
     `None`: there is none from 7 on, the oldest one that onnxruntime promises.
     """
     for older in range(version, 6, -1):
-        if not any(is_before(release, first_with_kernel(name, older)) for name in operators):
+        if not any(lacks(release, first_with_kernel(name, older)) for name in operators):
             return older
     return None
 
 
-def is_before(release: str, first: str | None) -> bool:
-    """Whether a release is older than the first one that takes something, or none takes it."""
+def lacks(release: str, first: str | None) -> bool:
+    """Whether a release lacks what came with `first`; all lack what has come with none so far."""
     return first is None or ORDER.index(release) < ORDER.index(first)
 
 

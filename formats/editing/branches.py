@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from formats.editing.node_forms import constant_node
 from formats.editing.renaming import apply
 from formats.editing.scopes import all_messages, defined_in, fresh, scope_of
-from formats.ir.model import Graph, Node, attribute_named, entries
+from formats.ir.attributes import attribute_named
+from formats.ir.model import Graph, Node, entries
 
 if TYPE_CHECKING:
     from formats.ir.model import Model

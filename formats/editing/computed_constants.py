@@ -22,19 +22,10 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.pruning import pruned_from
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, shape_of, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes, walk
+from formats.ir.attributes import get_int
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import (
-    EXTERNAL,
-    Dimension,
-    Graph,
-    TensorShape,
-    TensorType,
-    Type,
-    ValueInfo,
-    attribute_named,
-    entries,
-)
+from formats.ir.model import EXTERNAL, Dimension, Graph, TensorShape, TensorType, Type, ValueInfo, entries
 from formats.ir.storage import from_numpy, with_elements, with_raw_data
 from formats.onnxpb.evaluation import evaluated, model_of
 from formats.onnxpb.inference import inferred
@@ -371,7 +362,7 @@ class _GraphFolding:
             return None
         dims = self.known.dims(node.input[0]) if len(node.input) == 1 else None
         if node.op_type == "Shape" and dims is not None:
-            start, end = (_integer(node, name) for name in ("start", "end"))
+            start, end = (get_int(node, name, None) for name in ("start", "end"))
             return np.array([-1 if dim is None else dim for dim in dims[start:end]], "int64")
         if node.op_type == "Size" and dims is not None and None not in dims:
             count = dtypes.count(dims)  # type: ignore[arg-type]  # all are known
@@ -438,12 +429,6 @@ def _nbytes(tensor: Tensor) -> int:
     """The size of the elements; 0 for strings and unknown types."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     return 0 if row is None else row.nbytes(tensor.dims)
-
-
-def _integer(node: Node, name: str) -> int | None:
-    """An attribute of a node; `None` if it has none."""
-    attribute = attribute_named(node, name)
-    return None if attribute is None else attribute.i or 0
 
 
 def _graphs(model: Model) -> list[Graph]:

@@ -13,7 +13,7 @@ import numpy as np
 from formats.editing.node_forms import constant_of_node
 from formats.editing.scopes import main_graph
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
-from formats.ir.model import attribute_named
+from formats.ir.attributes import attribute_named, get_int
 from formats.ir.storage import from_numpy
 
 if TYPE_CHECKING:
@@ -76,11 +76,6 @@ def most_elements(node: Node, arrays: list[Array]) -> int:
     return arrays[0].size
 
 
-def _number(node: Node, name: str, default: int) -> int:
-    attribute = attribute_named(node, name)
-    return default if attribute is None or attribute.i is None else attribute.i
-
-
 def _list(node: Node, arrays: list[Array], name: str, index: int) -> list[int] | None:
     """A list that is an attribute in old operator sets, and an input in new ones."""
     attribute = attribute_named(node, name)
@@ -90,7 +85,7 @@ def _list(node: Node, arrays: list[Array], name: str, index: int) -> list[int] |
 
 
 def _cast(node: Node, arrays: list[Array]) -> Array | None:
-    name = INTEGERS.get(_number(node, "to", 0))
+    name = INTEGERS.get(get_int(node, "to"))
     return None if name is None else arrays[0].astype(name)
 
 
@@ -122,10 +117,10 @@ def _slice(node: Node, arrays: list[Array]) -> Array | None:
 FOLDED: Final[Mapping[str, Callable[[Node, list[Array]], Array | None]]] = {
     "Add": lambda node, arrays: arrays[0] + arrays[1],
     "Cast": _cast,
-    "Concat": lambda node, arrays: np.concatenate(arrays, _number(node, "axis", 1)),
+    "Concat": lambda node, arrays: np.concatenate(arrays, get_int(node, "axis", 1)),
     "ConstantOfShape": _constant_of_shape,
     "Equal": lambda node, arrays: arrays[0] == arrays[1],
-    "Gather": lambda node, arrays: arrays[0].take(arrays[1], _number(node, "axis", 0)),
+    "Gather": lambda node, arrays: arrays[0].take(arrays[1], get_int(node, "axis")),
     "Identity": lambda node, arrays: arrays[0],
     "Mul": lambda node, arrays: arrays[0] * arrays[1],
     "Slice": _slice,

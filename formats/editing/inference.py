@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
-from formats.errors import EditError, MissingPackageError
+from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.copies import copied, shallow
-from formats.ir.model import Dimension, Graph, Model, entries
+from formats.ir.model import Dimension, Graph, Model, Type, entries
 from formats.onnxpb.inference import inferred
 from formats.tensordata.plan import INTERFACE, USE, Loss
 from formats.words import counted
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DIMS = "these dims"  # which an error names
 RECURRENT = ("GRU", "LSTM", "RNN")
+TOO_LARGE = "the model has more than 2 GiB without its weights, too much for onnx"
 GENERATED = "unk__"  # the start of names that onnx gives to dims
 
 
@@ -39,7 +40,25 @@ def infer_in(model: Model) -> None:
     """
     with_types = inferred(model, strict=True)
     if with_types is None:
-        raise EditError("the model has more than 2 GiB without its weights, too much for onnx")
+        raise EditError(TOO_LARGE)
+    _add(model, with_types)
+
+
+def infer_known_in(model: Model) -> list[str]:
+    """Do what `infer_in` does as far as it is possible, and return what is not known for which reason, or was wrong."""
+    try:
+        with_types, is_stale = _checked(model, model)
+    except (MissingPackageError, UnsupportedError) as error:
+        return [f"nothing is inferred; {error.message}"]
+    if with_types is None:
+        return [f"nothing is inferred; the model contradicts itself, or {TOO_LARGE}"]
+    corrected = [loss.detail for loss in _corrected(model, with_types)] if is_stale else []
+    _add(model, with_types)
+    return corrected
+
+
+def _add(model: Model, with_types: Model) -> None:
+    """Add inferred types and shapes to the graphs of a model where it does not state them."""
     names = _stated_names(model)
     for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
         inferred_values = _named([*other.value_info, *other.output])
@@ -97,22 +116,59 @@ def infer_again(model: Model, before: Model, changed: Mapping[str, Collection[in
     return EditResult(edits, (*stale, *_losses_of(still_dropped, less_known, why)))
 
 
-def check_again(model: Model, before: Model, what: str) -> EditResult:
+def check_again(model: Model, before: Model, what: str, *, must: bool = False) -> EditResult:
     """Shapes that are wrong after an edit of nodes are inferred again; `what` says which edit in an error.
 
     `before` is the model without any edit.
 
-    Raises: EditError if the nodes do not fit each other.
+    Raises: EditError if the nodes do not fit each other; MissingPackageError if it is a `must`, but onnx is not
+    installed.
     """
     try:
         with_types, is_stale = _checked(model, before, what)
     except MissingPackageError as error:
+        if must:
+            raise
         detail = f"it is not checked whether the shapes that the model states are right; {error.message}"
         return EditResult(losses=(Loss("shape", "graph", detail, INTERFACE),))
     if with_types is None:
         return EditResult()
     _check_reshapes(with_types, what)
     return EditResult(losses=tuple(_corrected(model, with_types)) if is_stale else ())
+
+
+def infer_following(model: Model, before: Model, changed: Collection[str], what: str) -> None:
+    """What the model states of the values that follow from `changed` ones is inferred again, or dropped.
+
+    Outputs keep what is stated, if nothing is inferred. `before` and `what` are those of `check_again`.
+
+    Raises: EditError if the nodes do not fit each other.
+    """
+    graph = main_graph(model)
+    names = after(graph, changed)
+    stated = {value.name for message in all_messages(model) for value in entries(message, "value_info")}
+    outputs = {value.name: value.type for value in graph.output if value.name in names}
+    for node in graph.node:
+        if not names.isdisjoint(node.output):
+            for _, subgraph in walk.graphs(node):
+                subgraph.value_info = []
+    graph.value_info = [value for value in graph.value_info if value.name not in names]
+    for value in graph.output:
+        value.type = None if value.name in outputs else value.type
+    try:
+        with_types, _ = _checked(model, before, what)
+    except MissingPackageError:
+        with_types = None
+    if with_types is not None:
+        for mine, theirs in zip(_graphs(model), _graphs(with_types), strict=True):
+            here = _named(mine.value_info)
+            mine.value_info += [value for value in theirs.value_info if value.name in stated and value.name not in here]
+        for value in main_graph(with_types).output:
+            if value.name in outputs and value.type is not None and value.type != Type():
+                outputs[value.name] = value.type
+    for value in graph.output:
+        if value.name in outputs:
+            value.type = outputs[value.name]
 
 
 def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | None, bool]:
@@ -125,7 +181,7 @@ def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | Non
     try:
         return inferred(model, strict=True), False
     except EditError as error:
-        wrong = error
+        wrong = error.message  # the error itself would keep files open
     try:
         return inferred(without_stated(model), strict=True), True
     except EditError:
@@ -134,7 +190,7 @@ def _checked(model: Model, before: Model, what: str = DIMS) -> tuple[Model | Non
         inferred(without_stated(before), strict=True)
     except EditError:
         return inferred(model), False
-    raise EditError(f"the model does not fit {what}: {wrong.message}")
+    raise EditError(f"the model does not fit {what}: {wrong}")
 
 
 def without_stated(model: Model) -> Model:

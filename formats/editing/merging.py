@@ -238,7 +238,7 @@ def _place(tensor: Tensor) -> tuple[Any, ...] | None:
     source = tensor.external_source if tensor.data_location == EXTERNAL else tensor.raw_data
     if not isinstance(source, FileSpan) or not source.nbytes:
         return None
-    path = os.path.realpath(source.file.path)
+    path = os.path.realpath(source.file.path) if source.file.is_local else source.file
     return path, source.file.nbytes, source.file_offset, source.nbytes, tensor.data_type, *tensor.dims
 
 

@@ -13,29 +13,32 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.computed_constants import fold_in
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
+from formats.editing.initializers import initializers_to_inputs_in, inputs_to_initializers_in
+from formats.editing.interface import set_layouts_in, set_uint8_inputs_in
 from formats.editing.merging import merge_in, with_same_sets
+from formats.editing.node_settings import set_nodes_in
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
 from formats.editing.outputs import add_outputs_in, remove_outputs_in
 from formats.editing.pruning import prune_in
 from formats.editing.renaming import prefix_in, rename_in
 from formats.editing.scopes import main_graph
 from formats.editing.stripping import strip_docs_in, strip_training_in
-from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in, values_of
+from formats.editing.surgery import bypass_in, bypass_named_in, in_order, insert_in, sort_in
 from formats.editing.weights import set_weights_in
-from formats.errors import EditError
+from formats.errors import EditError, OptionError
 from formats.ir.copies import copied, shallow
 from formats.ir.model import StringStringEntry
 from formats.options import METADATA, bad_value, texts_by_name
-from formats.words import nearest
+from formats.words import joined, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.editing.surgery import Value
+    from formats.editing.patterns import Match
+    from formats.editing.values import Value
     from formats.ir.model import Model, Node
 
 
@@ -44,13 +47,15 @@ def edited(
     options: EditOptions,
     weights: Mapping[str, Any] = MappingProxyType({}),
     origin: str = "",
+    inputs: Mapping[str, Any] = MappingProxyType({}),
     *,
     own: bool = False,
 ) -> tuple[Model, EditResult]:
-    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, constants, names.
+    """A new model with all edits, and what they did: order, weights, dims, nodes, outputs, constants, layouts, names.
 
-    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`. If nobody else
-    uses the model, it is the caller's `own`: then names change in it, without a copy.
+    `weights` are the tensors or arrays of `options.weights`, which were read from the file `origin`, and `inputs` those
+    of `options.input_to_initializer`, or `None` for defaults. If nobody else uses the model, it is the caller's `own`:
+    then names change in it, without a copy.
 
     Raises: EditError if an edit does not fit the model.
     """
@@ -61,12 +66,20 @@ def edited(
     if options.sort and not result.edits:
         result = EditResult((Edit("sort", "the nodes were in order"),))
     # What depends on dims or nodes is compared with the model before.
-    is_copied = not own or options.weights is not None or options.dim or options.bypass or options.fold
+    sets_nodes = options.set_operator or options.set_domain or options.set_attribute
+    compares = options.dim or options.bypass or options.fold or sets_nodes
+    is_copied = not own or options.weights is not None or compares
     new = copied(model) if is_copied else model
     if options.weights is not None:
-        result += set_weights_in(new, weights, origin)
+        result += set_weights_in(new, weights, origin, before=model, cast=options.cast)
+    if options.initializer_to_input:
+        result += initializers_to_inputs_in(new, options.initializer_to_input)
+    if inputs:
+        result += inputs_to_initializers_in(new, inputs)
     if options.dim:
         result += set_dims_in(new, options.dim, model)
+    if sets_nodes:
+        result += set_nodes_in(new, options, model)
     if options.bypass:
         result += bypass_named_in(new, options.bypass, model)
     if options.add_output:
@@ -74,9 +87,15 @@ def edited(
     if options.remove_output:
         result += remove_outputs_in(new, options.remove_output)
     if options.fold:
+        from formats.editing.computed_constants import fold_in  # few programs need it
+
         result += fold_in(new, model)
     if options.prune:
         result += prune_in(new)
+    if options.uint8_input:
+        result += set_uint8_inputs_in(new, options)
+    if options.layout:
+        result += set_layouts_in(new, options.layout)
     if options.rename:
         result += rename_in(new, options.rename)
     if options.prefix:
@@ -158,7 +177,8 @@ def edit(model: Model, metadata: Any, **options: Any) -> Model:
         texts = texts_by_name(metadata or {})
     except TypeError:
         raise bad_value("metadata", METADATA, metadata) from None
-    new, _ = edited(model, chosen, chosen.weights or {})  # type: ignore[arg-type]  # `Model.edit` takes no path
+    inputs = chosen.input_to_initializer or {}
+    new, _ = edited(model, chosen, chosen.weights or {}, inputs=inputs)  # type: ignore[arg-type]  # there are no files
     return with_metadata(new, texts)[0] if texts else new
 
 
@@ -200,11 +220,22 @@ def sort(model: Model) -> Model:
     return new
 
 
-def to_float16(model: Model, *, keep_io_types: bool, keep: Sequence[str]) -> Model:
-    """A new model that computes in float16."""
-    from formats.editing.float16 import to_float16 as in_float16  # few programs need it
+def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Sequence[str] = ()) -> Model:
+    """Make a new model with another type of floats, as `formats.convert` writes it with `dtype`.
 
-    return in_float16(in_order(model)[0], keep_io_types=keep_io_types, keep=keep)[0]
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both. Inputs and outputs get the type,
+    too, unless `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when
+    they are read.
+
+    Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
+    that no node has.
+    """
+    from formats.editing.float_nodes import FLOAT_TYPES  # few programs need it
+    from formats.editing.float_types import to_dtype as in_dtype
+
+    if dtype not in FLOAT_TYPES:
+        raise OptionError(f"`dtype` must be {joined([*FLOAT_TYPES], 'or')}, not {dtype!r:.80}")
+    return in_dtype(in_order(model)[0], dtype, keep_io_types=keep_io_types, keep=keep)[0]
 
 
 def infer_shapes(model: Model) -> Model:
@@ -214,6 +245,24 @@ def infer_shapes(model: Model) -> Model:
     return new
 
 
+def find(model: Model, pattern: Callable[..., Any]) -> list[Match]:
+    """The places that have a pattern."""
+    from formats.editing.patterns import matches_of  # few programs need it
+
+    return matches_of(model, pattern)
+
+
+def rewrite(model: Model, pattern: Callable[..., Any], replacement: Callable[..., Any]) -> Model:
+    """A new model with other nodes in the place of a pattern."""
+    from formats.editing.patterns import rewrite_in
+
+    new = _sorted_copy(model)
+    rewrite_in(new, pattern, replacement, model)
+    return new
+
+
 def values(model: Model) -> dict[str, Value]:
     """The values of the main graph."""
-    return values_of(main_graph(model))
+    from formats.editing.values import Values
+
+    return Values(model, main_graph(model)).all()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from formats.editing.surgery import make_attribute, make_node
 from formats.errors import UnsupportedError
 from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
 from formats.ir.model import (
     Attribute,
@@ -24,7 +25,6 @@ from formats.ir.model import (
     TensorType,
     Type,
     ValueInfo,
-    attribute_named,
     entries,
 )
 from formats.ir.storage import constant_of, from_numpy
@@ -45,6 +45,18 @@ _ZEROS: Final[dict[int | None, Any]] = {AttributeType.FLOAT: 0.0, AttributeType.
 
 class NoFormError(UnsupportedError):
     """A node has no form in another version of its operator set, for this reason."""
+
+
+def value_of(attribute: Attribute) -> Any:
+    """The value of an attribute: a number, a text, a list of numbers or of bytes, a tensor, or a graph."""
+    for field in ("t", "g", "i", "f"):
+        if (value := getattr(attribute, field)) is not None:
+            return value
+    if attribute.s is not None:
+        return attribute.s.decode(errors="replace")
+    if attribute.type in _ZEROS:  # protobuf writes no value for zero
+        return _ZEROS[attribute.type]
+    return next((entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), [])
 
 
 class LoneNode(NamedTuple):
@@ -85,18 +97,7 @@ class LoneNode(NamedTuple):
     def value(self, name: str, default: Any = None) -> Any:
         """The value of an attribute: a number, a text, a list of numbers or of bytes, or a tensor."""
         attribute = self.attribute(name)
-        if attribute is None:
-            return default
-        for field in ("t", "g", "i", "f"):
-            if (value := getattr(attribute, field)) is not None:
-                return value
-        if attribute.s is not None:
-            return attribute.s.decode(errors="replace")
-        if attribute.type in _ZEROS:  # protobuf writes no value for zero
-            return _ZEROS[attribute.type]
-        return next(
-            (entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), []
-        )
+        return default if attribute is None else value_of(attribute)
 
     def input(self, index: int) -> str:
         """The name of an input; empty if the node does not have it."""

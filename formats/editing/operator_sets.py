@@ -16,20 +16,10 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import defined_in, names_used, subgraphs_of
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, ONNX, domain_key, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import (
-    Function,
-    Graph,
-    Model,
-    Node,
-    Tensor,
-    Type,
-    ValueInfo,
-    attribute_named,
-    entries,
-    type_of_tensor,
-)
+from formats.ir.model import Function, Graph, Model, Node, Tensor, Type, ValueInfo, entries, type_of_tensor
 from formats.ir.node_order import Names
 from formats.onnxpb.inference import inferred
 from formats.onnxpb.operator_sets import NEWEST as SETS
@@ -140,7 +130,8 @@ class _SetConversion:
         """The types of values that are known, by the place of their graph and by name; `where` is the first place."""
         types: dict[str, dict[str, Type]] = {}
         for place, texts in value_types(model).items():
-            derived = {name: kind for name, text in texts.items() if (kind := type_of(text)) is not None}
+            kinds = {text: type_of(text) for text in {*texts.values()}}
+            derived = {name: kind for name, text in texts.items() if (kind := kinds[text]) is not None}
             types[where + place.removeprefix("graph")] = derived
         try:
             with_shapes = inferred(model)

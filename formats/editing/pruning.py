@@ -32,21 +32,27 @@ def pruned_from(model: Model) -> str:
     """What was removed of a model, since no output needs it: numbers, or nothing."""
     removed: Counter[str] = Counter()
     before = len(model.functions)
-    needed: set[str] = set()  # for training
     for info in entries(model, "training_info"):
-        if info.algorithm is not None:
-            needed.update(*(scope.used for scope in scope_of(info.algorithm, "").all_inner()))
-        for binding in (*entries(info, "initialization_binding"), *entries(info, "update_binding")):
-            needed.update((binding.key or "", binding.value or ""))
         for graph in filter(None, (info.initialization, info.algorithm)):
             _prune(graph, set(), removed)
-    _prune(main_graph(model), needed, removed)
+    _prune(main_graph(model), needed_for_training(model), removed)
     model.functions = called_functions(model)
     for function in model.functions:
         _prune(function, set(), removed)
     model.functions = called_functions(model)  # without those that only nodes called that are gone
     removed["function"] = before - len(model.functions)
     return joined([counted(count, kind) for kind, count in removed.items() if count])
+
+
+def needed_for_training(model: Model) -> set[str]:
+    """The values of the main graph that training needs, and others with their names."""
+    needed: set[str] = set()
+    for info in entries(model, "training_info"):
+        if info.algorithm is not None:
+            needed.update(*(scope.used for scope in scope_of(info.algorithm, "").all_inner()))
+        for binding in (*entries(info, "initialization_binding"), *entries(info, "update_binding")):
+            needed.update((binding.key or "", binding.value or ""))
+    return needed
 
 
 def _prune(message: Graph | Function, needed: set[str], removed: Counter[str]) -> None:

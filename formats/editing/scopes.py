@@ -14,6 +14,7 @@ from formats.editing.options import VALUES
 from formats.errors import EditError
 from formats.ir.model import Function, Graph, entries
 from formats.options import Typed, bad_value, name_and_value
+from formats.words import names_like, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -129,7 +130,9 @@ def names_of(option: str, texts: Iterable[str], known: Collection[str]) -> list[
     Raises: OptionError if a name is empty.
     """
     names = []
-    most = 1 + max((name.count(",") for name in known), default=0)
+    texts = [*texts]
+    has_commas = any("," in text for text in texts)
+    most = 1 + max((name.count(",") for name in known), default=0) if has_commas else 1
     for text in texts:
         pieces = text.split(",") if isinstance(text, Typed) else [text]
         at = 0
@@ -159,6 +162,20 @@ def pair_of(name: str, other: str, known: Collection[str], others: Collection[st
     ends = [end for end, sign in enumerate(name) if sign == "="]
     ways = [(name[:end], name[end + 1 :]) for end in reversed(ends) if name[:end] in known and name[end + 1 :]]
     return next((way for way in ways if others is None or way[1] in others), ways[0] if ways else name_and_value(name))
+
+
+def nodes_named(model: Model, option: str, texts: Iterable[str]) -> Iterator[int]:
+    """The nodes, by identity, whose names or operators are in the texts of an option, or match a pattern there.
+
+    Raises: EditError for a name that no node has.
+    """
+    nodes = [node for message in all_messages(model) for node in message.node]
+    known = {name for node in nodes for name in (node.op_type, node.name) if name}
+    for text in names_of(option, texts, known):
+        names = names_like(text, known)
+        if not names:
+            raise EditError(f"no operator or node is called {text!r}{nearest(text, sorted(known))}")
+        yield from (id(node) for node in nodes if not names.isdisjoint((node.op_type, node.name)))
 
 
 def fresh(name: str, taken: set[str], numbers: dict[str, int] | None = None) -> str:

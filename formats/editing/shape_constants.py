@@ -20,7 +20,8 @@ from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS
-from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, attribute_named, type_of_tensor
+from formats.ir.attributes import attribute_named, get_int
+from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, type_of_tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
 
@@ -40,6 +41,23 @@ KEEPING = (
 TRIED = 7919  # a size that stands for a name: no other dim has it by chance
 
 
+class _Place(NamedTuple):
+    """Where a value has what gets a new size."""
+
+    axis: int
+    parts: int  # of this axis that are ahead of it: an axis of 4 x 2 has 4 parts ahead of the 2
+
+
+class _Resizing(NamedTuple):
+    """A model whose dims get a new size, tried with both."""
+
+    old: int
+    new: int | str
+    follows: set[str]  # names of values that depend on an input
+    before: Mapping[str, Sizes]  # of values, with the old size
+    places: Mapping[str, _Place]  # by the name of the value
+
+
 def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int | str) -> dict[str, Edit]:
     """Give constants that mean these dims of inputs their new size; what was done, by the first output of the node.
 
@@ -47,48 +65,58 @@ def set_constants_in(model: Model, dims: Sequence[Dimension], old: int, new: int
     """
     graph = main_graph(model)
     constants = constants_of(model)
-    given = {value.name or "" for value in graph.input}
-    is_old = (model.ir_version or 0) < FIRST_WITH_CONSTANTS  # an initializer is an input, too
-    if is_old:
-        given -= constants.keys()
-    follows = after(graph, given)
+    inputs = {value.name or "" for value in graph.input}
+    are_inputs = (model.ir_version or 0) < FIRST_WITH_CONSTANTS
+    if are_inputs:
+        inputs -= constants.keys()
+    follows = after(graph, inputs)
     waiting = {node.output[0] for node in graph.node if node.output and _may_hold(node, constants, follows, old)}
     if not waiting:
         return {}
     before = _sizes_with(model, constants, dims, old)
-    size = new if isinstance(new, int) else TRIED
+    tried = new if isinstance(new, int) else TRIED
+    writer = _Writer(graph, set().union(*map(defined_in, all_messages(model))), are_inputs, set())
     edits: dict[str, Edit] = {}
-    writer = _Writer(graph, set().union(*map(defined_in, all_messages(model))), is_old)
-    replaced: set[str] = set()
     while True:  # what a changed node computes has other sizes the next time
-        now = _sizes_with(model, constants, dims, size)
-        places = _places(graph, before, now, old, size)
-        changed: set[str] = set()
-        for node in [*graph.node]:
-            if not changed.isdisjoint(names_used(node)):
-                changed.update(node.output)
-            elif node.output and node.output[0] in waiting - edits.keys():
-                name = f"{node.op_type} {node.name or node.output[0]}"
-                if node.op_type == "Concat":
-                    if not (axes := _short(node, before, places, old, follows)):
-                        continue
-                    _repeat(node, axes, before, new, writer)
-                    text = f"a constant in {name} is repeated for each of {new}; it was there once"
-                else:
-                    index = SHAPE_INPUTS[node.op_type or ""]
-                    held = constants[node.input[index]].numpy().ravel().tolist()
-                    shape = _shape(node, held, before, places, old, new)
-                    if shape is None or shape == held:
-                        continue
-                    replaced.add(node.input[index])
-                    node.input[index] = writer.constant(shape, node.input[index])
-                    text = f"the shape in {name} is {shape}; it was {held}"
-                edits[node.output[0]] = Edit("dim", text)
-                changed.update(node.output)
-        if not changed:
+        places = _places(graph, before, _sizes_with(model, constants, dims, tried), old, tried)
+        edited = _set_in_nodes(waiting - edits.keys(), constants, _Resizing(old, new, follows, before, places), writer)
+        if not edited:
             break
-    _drop(graph, replaced)
+        edits |= edited
+    _drop(graph, writer.replaced)
     return edits
+
+
+def _set_in_nodes(
+    waiting: Collection[str], constants: Mapping[str, Tensor], resizing: _Resizing, writer: _Writer
+) -> dict[str, Edit]:
+    """Give the new size to constants of the nodes that wait and do not follow one that is changed."""
+    edits: dict[str, Edit] = {}
+    changed: set[str] = set()
+    for node in [*writer.graph.node]:
+        if not changed.isdisjoint(names_used(node)):
+            changed.update(node.output)
+        elif node.output and node.output[0] in waiting and (text := _set_in_node(node, constants, resizing, writer)):
+            edits[node.output[0]] = Edit("dim", text)
+            changed.update(node.output)
+    return edits
+
+
+def _set_in_node(node: Node, constants: Mapping[str, Tensor], resizing: _Resizing, writer: _Writer) -> str:
+    """Give the new size to the constants of a node; what was done, or the empty text."""
+    name = f"{node.op_type} {node.name or node.output[0]}"
+    if node.op_type == "Concat":
+        axes = _short(node, resizing)
+        _repeat(node, axes, resizing, writer)
+        return f"a constant in {name} is repeated for each of {resizing.new}; it was there once" if axes else ""
+    index = SHAPE_INPUTS[node.op_type or ""]
+    shape = constants[node.input[index]].numpy().ravel().tolist()
+    new_shape = _new_shape(node, shape, resizing)
+    if new_shape is None or new_shape == shape:
+        return ""
+    writer.replaced.add(node.input[index])
+    node.input[index] = writer.constant(new_shape, node.input[index])
+    return f"the shape in {name} is {new_shape}; it was {shape}"
 
 
 class _Writer(NamedTuple):
@@ -96,13 +124,14 @@ class _Writer(NamedTuple):
 
     graph: Graph
     taken: set[str]  # names
-    is_old: bool  # each initializer is an input, too
+    are_inputs: bool  # each initializer is an input, too
+    replaced: set[str]  # names of constants in whose place a node has a new one
 
     def constant(self, numbers: list[int], near: str) -> str:
         """The name of a new constant, which is near another one."""
         tensor = from_numpy(np.array(numbers, "int64"), self.name(near))
         self.graph.initializer.append(tensor)
-        if self.is_old:
+        if self.are_inputs:
             self.graph.input.append(ValueInfo(tensor.name, type_of_tensor(tensor)))
         return tensor.name or ""
 
@@ -180,13 +209,14 @@ def _with_constants(model: Model, constants: Mapping[str, Tensor]) -> Model:
 
 def _places(
     graph: Graph, before: Mapping[str, Sizes], now: Mapping[str, Sizes], old: int, new: int
-) -> dict[str, tuple[int, int]]:
-    """Where values have what got a new size, by name: the axis, and how many parts of this axis are ahead of it.
+) -> dict[str, _Place]:
+    """Where values have what got a new size, by name.
 
-    An axis of 4 x 2 has 4 parts ahead of the 2. The order of parts is known where an axis has nothing else, after a
-    Reshape, which keeps the order of elements, and after operators that keep it in each axis.
+    The order of parts is known where an axis has nothing else, after a Reshape, which keeps the order of elements, and
+    after operators that keep it in each axis.
     """
-    places: dict[str, tuple[int, int]] = {}
+    keeping = KEEPING.split()
+    places: dict[str, _Place] = {}
     outputs = ((name, node) for node in graph.node for name in node.output)
     for name, node in (*((value.name or "", None) for value in graph.input), *outputs):
         sizes, sizes_now = before.get(name), now.get(name)
@@ -198,119 +228,119 @@ def _places(
         [axis] = axes
         size, size_now = sizes[axis], sizes_now[axis]
         if (size, size_now) == (old, new):
-            places[name] = axis, 1
+            places[name] = _Place(axis, 1)
         if (size, size_now) == (old, new) or not size or not size_now or size * new != size_now * old:
             continue
         if node is None or node.domain not in STANDARD_DOMAINS or not node.input:
             continue
         if node.op_type == "Reshape" and node.input[0] in places:
-            ahead, first = _ahead(before[node.input[0]], *places[node.input[0]]), _ahead(sizes, axis, 1)
+            ahead, first = _ahead(before[node.input[0]], places[node.input[0]]), _ahead(sizes, _Place(axis, 1))
             if ahead and first and ahead % first == 0:
-                places[name] = axis, ahead // first
-        elif node.op_type in KEEPING.split():
-            parts = {places[each][1] for each in node.input if each in places}
+                places[name] = _Place(axis, ahead // first)
+        elif node.op_type in keeping:
+            parts = {places[input_name].parts for input_name in node.input if input_name in places}
             if len(parts) == 1:
-                places[name] = axis, parts.pop()
+                places[name] = _Place(axis, parts.pop())
     return places
 
 
-def _ahead(sizes: Sizes, axis: int, parts: int) -> int | None:
-    """How many elements or blocks of elements are ahead of a part of an axis."""
-    return None if None in sizes[:axis] else prod(sizes[:axis]) * parts  # type: ignore[arg-type]
+def _ahead(sizes: Sizes, place: _Place) -> int | None:
+    """How many elements or blocks of elements are ahead of a place; `None` if it is not known."""
+    ahead = sizes[: place.axis]
+    return None if None in ahead else prod(ahead) * place.parts  # type: ignore[arg-type]
 
 
-def _shape(
-    node: Node,
-    held: list[int],
-    before: Mapping[str, Sizes],
-    places: Mapping[str, tuple[int, int]],
-    old: int,
-    new: int | str,
-) -> list[int] | None:
+def _new_shape(node: Node, shape: list[int], resizing: _Resizing) -> list[int] | None:
     """The shape with the new size where it is shown to mean the changed axis; `None` if it is not shown."""
-    name, result = node.input[0], before.get(node.output[0])
-    if result is None or name not in places:
+    name, old = node.input[0], resizing.old
+    if resizing.before.get(node.output[0]) is None or name not in resizing.places:
         return None
-    sizes, (axis, parts) = before[name], places[name]
-    shape = [*held]
     if node.op_type == "Reshape":
-        place = _place(sizes, result, axis, parts, old)
-        if place is None:
-            place = _joined_place(held, _ahead(sizes, axis, parts), old)
-        if place is None or held[place] < old:
-            return None
-        return _reshaped(node, shape, sizes, result, axis, place, old, new)
-    place = axis if node.op_type == "Resize" else axis - len(sizes) + len(held)
-    if sizes[axis] != old or place not in range(len(held)) or held[place] != old:
+        return _reshaped(node, shape, resizing)
+    sizes, axis = resizing.before[name], resizing.places[name].axis
+    place = axis if node.op_type == "Resize" else axis - len(sizes) + len(shape)
+    if sizes[axis] != old or place not in range(len(shape)) or shape[place] != old:
         return None
     if attribute_named(node, "axes") is not None:
         return None
+    new_shape = [*shape]
     if node.op_type == "Expand":
-        shape[place] = 1  # the size of the input
-    elif isinstance(new, int):
-        shape[place] = new
-    return shape
+        new_shape[place] = 1  # the size of the input
+    elif isinstance(resizing.new, int):
+        new_shape[place] = resizing.new
+    return new_shape
 
 
-def _place(sizes: Sizes, result: Sizes, axis: int, parts: int, old: int) -> int | None:
-    """The axis of a Reshape's result that is this one of its input, or this part of it."""
+def _reshaped(node: Node, shape: list[int], resizing: _Resizing) -> list[int] | None:
+    """The shape of a Reshape with the new size, or what stands for any size: 0 for that of the input, or -1."""
+    old, new = resizing.old, resizing.new
+    sizes, result = resizing.before[node.input[0]], resizing.before[node.output[0]]
+    changed = resizing.places[node.input[0]]
+    axis = _axis_of_result(sizes, result, changed, old)
+    if axis is None:
+        axis = _joined_axis(shape, _ahead(sizes, changed), old)
+    if axis is None or shape[axis] < old:
+        return None
+    allow_zero = get_int(node, "allowzero")
+    new_shape = [*shape]
+    if isinstance(new, int):
+        new_shape[axis] = shape[axis] // old * new
+    elif axis == changed.axis and sizes[axis] == shape[axis] == old and not allow_zero:
+        new_shape[axis] = 0
+    else:
+        size = result[shape.index(-1)] if -1 in shape else 0
+        if size is None or (allow_zero and 0 in shape):
+            return None
+        new_shape = [size if number == -1 else number for number in shape]
+        new_shape[axis] = -1
+    return new_shape
+
+
+def _axis_of_result(sizes: Sizes, result: Sizes, changed: _Place, old: int) -> int | None:
+    """The axis of a Reshape's result that is this place of its input, if just one can be."""
     if sizes == result:
-        return axis
-    ahead = _ahead(sizes, axis, parts)
-    if ahead is None:
-        return None
-    places = []
-    for place, size in enumerate(result):
-        if size == old and _ahead(result, place, 1) == ahead:
-            places.append(place)
-        if size is None:
-            break
-    return places[0] if len(places) == 1 else None
+        return changed.axis
+    ahead = _ahead(sizes, changed)
+    known = result[: result.index(None)] if None in result else result
+    axes = [axis for axis, size in enumerate(known) if size == old and _ahead(result, _Place(axis, 1)) == ahead]
+    return axes[0] if ahead is not None and len(axes) == 1 else None
 
 
-def _joined_place(held: list[int], ahead: int | None, old: int) -> int | None:
+def _joined_axis(shape: list[int], ahead: int | None, old: int) -> int | None:
     """The axis of a Reshape's result that has this axis of its input together with others, if all else stands apart."""
-    if not ahead or not old or len(held) < 2 or min(held) < 1 or old in held:
+    if not ahead or not old or len(shape) < 2 or min(shape) < 1 or old in shape:
         return None
-    ends = [prod(held[: place + 1]) for place in range(len(held))]
-    places = [place for place, end in enumerate(ends) if ahead % (end // held[place]) == 0 and end % (ahead * old) == 0]
-    return places[0] if len(places) == 1 else None
+    ends = [prod(shape[: axis + 1]) for axis in range(len(shape))]
+    axes = [axis for axis, end in enumerate(ends) if ahead % (end // shape[axis]) == 0 and end % (ahead * old) == 0]
+    return axes[0] if len(axes) == 1 else None
 
 
-def _short(
-    node: Node,
-    before: Mapping[str, Sizes],
-    places: Mapping[str, tuple[int, int]],
-    old: int,
-    follows: Collection[str],
-) -> dict[int, tuple[int, str]]:
+def _short(node: Node, resizing: _Resizing) -> dict[int, tuple[int, str]]:
     """The inputs of a Concat that are constants and need the new size, which is not that along which it joins.
 
     Each with the axis, and the name of an input that has the new size.
     """
-    along = attribute_named(node, "axis")
-    other = next((name for name in node.input if name in places and before[name][places[name][0]] == old), "")
-    if not other or along is None or along.i is None:
+    before, places = resizing.before, resizing.places
+    along = get_int(node, "axis", None)
+    sizing = (name for name in node.input if name in places and before[name][places[name].axis] == resizing.old)
+    other = next(sizing, "")
+    if not other or along is None:
         return {}
-    axis, rank = places[other][0], len(before[other])
-    if axis == along.i % rank:
+    axis, rank = places[other].axis, len(before[other])
+    if axis == along % rank:
         return {}
-    return {
-        index: (axis, other)
-        for index, name in enumerate(node.input)
-        if name not in follows and (sizes := before.get(name)) is not None and len(sizes) == rank and sizes[axis] == 1
-    }
+    constants = ((index, before.get(name)) for index, name in enumerate(node.input) if name not in resizing.follows)
+    return {index: (axis, other) for index, sizes in constants if sizes and len(sizes) == rank and sizes[axis] == 1}
 
 
-def _repeat(
-    node: Node, axes: Mapping[int, tuple[int, str]], before: Mapping[str, Sizes], new: int | str, writer: _Writer
-) -> None:
+def _repeat(node: Node, axes: Mapping[int, tuple[int, str]], resizing: _Resizing, writer: _Writer) -> None:
     """Repeat inputs of a node, each along an axis, as often as another input has it."""
     for index, (axis, other) in axes.items():
-        name, rank = node.input[index], len(before[other])
+        name, rank = node.input[index], len(resizing.before[other])
         made: list[Node] = []
-        if isinstance(new, int):
-            shape = writer.constant([new if each == axis else 1 for each in range(rank)], f"{name}_shape")
+        if isinstance(resizing.new, int):
+            repeats = [resizing.new if each_axis == axis else 1 for each_axis in range(rank)]
+            shape = writer.constant(repeats, f"{name}_shape")
         else:
             sizes, size, shape = (writer.name(f"{name}_{word}") for word in ("sizes", "size", "shape"))
             first = [Attribute("axis", i=0, type=AttributeType.INT)]
@@ -322,23 +352,5 @@ def _repeat(
             ]
         node.input[index] = writer.name(name)
         made.append(Node([name, shape], [node.input[index]], None, "Expand"))
-        place = next(place for place, each in enumerate(writer.graph.node) if each is node)
-        writer.graph.node[place:place] = made
-
-
-def _reshaped(
-    node: Node, shape: list[int], sizes: Sizes, result: Sizes, axis: int, place: int, old: int, new: int | str
-) -> list[int] | None:
-    """The constant of a Reshape with the new size, or what stands for any size: 0 for that of the input, or -1."""
-    allow_zero = (attribute := attribute_named(node, "allowzero")) is not None and attribute.i
-    if isinstance(new, int):
-        shape[place] = shape[place] // old * new
-    elif place == axis and sizes[axis] == shape[place] == old and not allow_zero:
-        shape[place] = 0
-    else:
-        size = result[shape.index(-1)] if -1 in shape else 0
-        if size is None or (allow_zero and 0 in shape):
-            return None
-        shape = [size if number == -1 else number for number in shape]
-        shape[place] = -1
-    return shape
+        position = next(position for position, other_node in enumerate(writer.graph.node) if other_node is node)
+        writer.graph.node[position:position] = made

@@ -1,11 +1,11 @@
-"""Nodes made of Python values, put behind a value, taken out, and ordered; and who makes and uses a value.
+"""Nodes made of Python values, put behind a value, taken out, and ordered.
 
 Spec: onnx.proto, AttributeProto, NodeProto and ValueInfoProto.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from formats.editing.inference import check_again
 from formats.editing.options import Edit, EditResult
@@ -155,7 +155,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
         raise EditError(f"the node {new.op_type} has the output {min(meeting)}, the name of another value")
     at = next((index for index, maker in enumerate(main_graph(model).node) if after in maker.output), None)
     if at is None:  # an input or an initializer
-        _rename_uses(main_graph(model), scope, {after: new.output[0]})
+        rename_uses(main_graph(model), scope, {after: new.output[0]})
         main_graph(model).node.insert(0, new)
         return
     before = fresh(after, taken | {*new.output})
@@ -167,7 +167,7 @@ def insert_in(model: Model, node: Node | str, after: str, attributes: dict[str, 
     main_graph(model).node.insert(at + 1, new)
 
 
-def _rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
+def rename_uses(graph: Graph, scope: NameScope, names: dict[str, str]) -> None:
     """Give inputs and initializers other names where the graph and those in it use them, but not where they stand."""
     if both := [value.name for value in graph.output if value.name in names]:
         raise EditError(f"{both[0]} is both an input and an output of the graph")
@@ -192,6 +192,38 @@ def bypass_in(model: Model, wanted: str | Callable[[Node], bool]) -> int:
     return count
 
 
+class NamedNodes:
+    """The nodes of all graphs and functions of a model, by name, or if none has it by an output, or by operator."""
+
+    def __init__(self, model: Model) -> None:
+        by_name: dict[str, list[Node]] = {}
+        by_output: dict[str, list[Node]] = {}
+        by_operator: dict[str, list[Node]] = {}
+        for message in all_messages(model):
+            for node in message.node:
+                by_name.setdefault(node.name or "", []).append(node)
+                by_operator.setdefault(node.op_type or "", []).append(node)
+                for name in node.output:
+                    by_output.setdefault(name, []).append(node)
+        self._tables = by_name, by_output, by_operator
+        self.known = {*by_name, *by_output, *by_operator}
+
+    def like(self, option: str, texts: Sequence[str]) -> list[Node]:
+        """The nodes that names or patterns mean; each of them once.
+
+        Raises: EditError for a name that no node has.
+        """
+        chosen: dict[int, Node] = {}
+        for text in names_of(option, texts, self.known):
+            matching = ((table, names) for table in self._tables if (names := names_like(text, table)))
+            table, names = next(matching, ({}, set()))
+            if not names:
+                by_name, by_output, by_operator = self._tables
+                raise EditError(f"no node is called {text!r}{nearest(text, [*by_name, *by_operator, *by_output])}")
+            chosen.update((id(node), node) for name in names for node in table[name])
+        return [*chosen.values()]
+
+
 def bypass_named_in(model: Model, texts: Sequence[str], before: Model) -> EditResult:
     """Take nodes out as `bypass_in` does: by name, or if none has it by an output, or by operator; patterns match, too.
 
@@ -199,22 +231,7 @@ def bypass_named_in(model: Model, texts: Sequence[str], before: Model) -> EditRe
 
     Raises: EditError as `bypass_in` does; for an unknown name; if the rest does not fit together.
     """
-    by_name: dict[str, list[Node]] = {}
-    by_output: dict[str, list[Node]] = {}
-    by_operator: dict[str, list[Node]] = {}
-    for message in all_messages(model):
-        for node in message.node:
-            by_name.setdefault(node.name or "", []).append(node)
-            by_operator.setdefault(node.op_type or "", []).append(node)
-            for name in node.output:
-                by_output.setdefault(name, []).append(node)
-    chosen: dict[int, Node] = {}
-    for text in names_of("bypass", texts, {*by_name, *by_output, *by_operator}):
-        tables = (by_name, by_output, by_operator)
-        table, names = next(((table, names) for table in tables if (names := names_like(text, table))), ({}, set()))
-        if not names:
-            raise EditError(f"no node is called {text!r}{nearest(text, [*by_name, *by_operator, *by_output])}")
-        chosen.update((id(node), node) for name in names for node in table[name])
+    chosen = {id(node): node for node in NamedNodes(model).like("bypass", texts)}
     bypass_in(model, lambda node: id(node) in chosen)
     left = {id(node) for message in all_messages(model) for node in message.node}
     edits = []
@@ -270,32 +287,6 @@ def _last(names: dict[str, str], name: str) -> str:
     while name != end:
         names[name], name = end, names[name]
     return end
-
-
-class Value(NamedTuple):
-    """A value of a graph: its name, the node that makes it, and the nodes that use it.
-
-    A node uses what its subgraphs use. `producer` is `None` for an input, an initializer, and a value from outside.
-    """
-
-    name: str
-    producer: Node | None
-    users: tuple[Node, ...]
-
-
-def values_of(graph: Graph) -> dict[str, Value]:
-    """The values of a graph by name, in the order in which they are first mentioned."""
-    makers: dict[str, Node] = {}
-    users: dict[str, list[Node]] = {}
-    for name in (*(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)):
-        users.setdefault(name or "", [])
-    for node in graph.node:
-        for name in dict.fromkeys(names_used(node)):
-            users.setdefault(name, []).append(node)
-        for name in filter(None, node.output):
-            makers[name] = node
-            users.setdefault(name, [])
-    return {name: Value(name, makers.get(name), tuple(nodes)) for name, nodes in users.items()}
 
 
 def sort_in(model: Model, *, must: bool = True) -> EditResult:

@@ -398,8 +398,8 @@ class _Builder:
         inline = [position - place - values[which] if place else values[which] for which, place in layout.order]
         try:
             self._chunks.append(layout.pack(vtable - position, *inline))
-        except (struct.error, OverflowError) as error:
-            raise EncodeError(f"a number in a {name} does not fit its field: {error}") from None
+        except (struct.error, OverflowError):
+            raise EncodeError(f"a number in a {name} does not fit its field") from None
         if self._marks is not None:
             self._marks.append(Mark(position, "i", None, vtable))
             filled_slots = (slot for slot, _, bit, _ in plan.slots if slot_bits & bit)
@@ -498,8 +498,8 @@ class _Builder:
         count = len(values)
         try:
             chunk = _vector(slot.element, count)(count, *values)
-        except (struct.error, OverflowError) as error:
-            raise EncodeError(f"a number does not fit its vector: {error}") from None
+        except (struct.error, OverflowError):
+            raise EncodeError("a number does not fit its vector") from None
         position = self._room(len(chunk), max(4, scalar_struct(slot.element).size))
         self._chunks.append(chunk)
         return position

@@ -96,6 +96,11 @@ def type_name(number: int | None) -> str:
     return row.name if row else f"data type {number}"
 
 
+def dims_shown(dims: Sequence[int]) -> str:
+    """The dims of a tensor in a message: at most ten, as a file may state any number of them."""
+    return str(list(dims)) if len(dims) < 10 else f"{list(dims[:8])} and {len(dims) - 8} more"
+
+
 @lru_cache(maxsize=4096)
 def numpy_dtype(number: int) -> np.dtype[Any]:
     """The numpy type of an element type, little-endian; types that numpy lacks come from `ml_dtypes`."""

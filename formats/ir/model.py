@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from formats.editing.surgery import Value
+    from formats.editing.patterns import Match
+    from formats.editing.values import Value
     from formats.tensordata.sources.source import Source
 
     T = TypeVar("T")
@@ -526,11 +527,6 @@ def values_held(attribute: Attribute) -> list[str]:
     return sorted(names, key=VALUE_FIELDS.index)
 
 
-def attribute_named(node: Node, name: str) -> Attribute | None:
-    """The attribute of a node with this name, if it has one."""
-    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
-
-
 class IntIntListEntry(Message):
     """An integer and the integers that it means."""
 
@@ -707,12 +703,23 @@ class Model(Message):
         *,
         sort: bool = False,
         weights: Mapping[str, Any] | None = None,
+        cast: bool = False,
+        initializer_to_input: SequenceOf[str] | None = None,
+        input_to_initializer: Mapping[str, Any] | SequenceOf[str] | None = None,
         dim: Mapping[str, int | str] | None = None,
+        set_operator: Mapping[str, str] | None = None,
+        set_domain: Mapping[str, str] | None = None,
+        set_attribute: Mapping[str, Any] | None = None,
         bypass: SequenceOf[str] | None = None,
         add_output: SequenceOf[str] | None = None,
         remove_output: SequenceOf[str] | None = None,
         fold: bool = False,
         prune: bool = False,
+        uint8_input: SequenceOf[str] | None = None,
+        scale: str | float | None = None,
+        mean: float | SequenceOf[float] | None = None,
+        std: float | SequenceOf[float] | None = None,
+        layout: Mapping[str, str] | None = None,
         rename: Mapping[str, str] | None = None,
         prefix: str | None = None,
         strip_docs: bool = False,
@@ -730,12 +737,23 @@ class Model(Message):
             metadata,
             sort=sort,
             weights=weights,
+            cast=cast,
+            initializer_to_input=initializer_to_input,
+            input_to_initializer=input_to_initializer,
             dim=dim,
+            set_operator=set_operator,
+            set_domain=set_domain,
+            set_attribute=set_attribute,
             bypass=bypass,
             add_output=add_output,
             remove_output=remove_output,
             fold=fold,
             prune=prune,
+            uint8_input=uint8_input,
+            scale=scale,
+            mean=mean,
+            std=std,
+            layout=layout,
             rename=rename,
             prefix=prefix,
             strip_docs=strip_docs,
@@ -790,6 +808,28 @@ class Model(Message):
 
         return model_edits.bypass(self, nodes)
 
+    def find(self, pattern: Callable[..., Any]) -> list[Match]:
+        """Return the places in its graphs and functions that have a pattern.
+
+        A pattern is a function that computes what the nodes do, such as `lambda op, x: op.Mul(x, op.Sigmoid(x))`: `op`
+        has the operators, and the other arguments stand for any value, or for any value of an attribute.
+        """
+        from formats.editing import model_edits
+
+        return model_edits.find(self, pattern)
+
+    def rewrite(self, pattern: Callable[..., Any], replacement: Callable[..., Any]) -> Model:
+        """Return a new model with other nodes wherever `find` finds a pattern; what no output needs then goes.
+
+        `replacement` is a function like the pattern, such as `lambda op, x: op.Swish(x)`, which gets the values and
+        attributes by name; if it returns `None`, the place stays as it is.
+
+        Raises: EditError if an operator is not in the model's operator sets, or if the nodes do not fit each other.
+        """
+        from formats.editing import model_edits
+
+        return model_edits.rewrite(self, pattern, replacement)
+
     def sort(self) -> Model:
         """Return a new model in which each node comes after those whose values it uses.
 
@@ -818,7 +858,7 @@ class Model(Message):
         """
         from formats.editing import model_edits
 
-        return model_edits.to_float16(self, keep_io_types=keep_io_types, keep=keep)
+        return model_edits.to_dtype(self, "float16", keep_io_types=keep_io_types, keep=keep)
 
     def values(self) -> dict[str, Value]:
         """Return the values of the main graph by name, each with the node that makes it and those that use it."""

@@ -44,7 +44,7 @@ def raw_source(tensor: Tensor) -> Source:
         raise TensorDataError(f"tensor {tensor.name!r:.80} is a segment of a larger one, which is not supported")
     dims = tensor.dims
     if dims and min(dims) < 0:
-        raise TensorDataError(f"tensor {tensor.name!r:.80} has a negative dimension in {_shortened(dims)}")
+        raise TensorDataError(f"tensor {tensor.name!r:.80} has a negative dimension in {dtypes.dims_shown(dims)}")
     nbytes = row.nbytes(dims)
     if tensor.data_location == EXTERNAL:
         if tensor.external_source is None:
@@ -62,13 +62,9 @@ def raw_source(tensor: Tensor) -> Source:
     if source.nbytes != nbytes:
         raise TensorDataError(
             f"tensor {tensor.name!r:.80} has {source.nbytes} bytes of data; "
-            f"dims {_shortened(tensor.dims)} of {row.name} need {nbytes}"
+            f"dims {dtypes.dims_shown(tensor.dims)} of {row.name} need {nbytes}"
         )
     return source
-
-
-def _shortened(dims: list[int]) -> str:
-    return str(dims) if len(dims) < 10 else f"{dims[:8]} and {len(dims) - 8} more"
 
 
 def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
@@ -80,7 +76,7 @@ def _typed(field: Source, row: DataType, dims: list[int]) -> Source:
     entries = dtypes.count(dims) if row.bits == 6 else row.nbytes(dims) * 8 // max(row.bits, 8)
     if entries > field.nbytes:  # each needs at least a byte; otherwise, dims alone could request any amount of memory
         size = f"{field.nbytes} bytes of {row.field}"
-        raise TensorDataError(f"found {size} for {entries} integers, which dims {_shortened(dims)} need")
+        raise TensorDataError(f"found {size} for {entries} integers, which dims {dtypes.dims_shown(dims)} need")
     if row.bits == 6:  # one element per entry, unlike the other types narrower than a byte
         return bit_packing(6).of(varints("uint8").of(field, dtypes.count(dims)), row.nbytes(dims))
     return varints(f"uint{max(row.bits, 8)}").of(field, row.nbytes(dims))
@@ -96,7 +92,8 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
             strings = [value.decode() for value in tensor.string_data]
             array = numpy.array(strings, dtype=object).reshape(tensor.dims)
         except ValueError as error:
-            raise TensorDataError(f"tensor {tensor.name!r:.80}: {error}") from error
+            count = f"{len(tensor.string_data):,} texts for the dims {dtypes.dims_shown(tensor.dims)}"
+            raise TensorDataError(f"tensor {tensor.name!r:.80} has {count}, or one that is not UTF-8") from error
     else:
         from formats.tensordata.sources.transform import unpacked_elements
 
@@ -108,7 +105,8 @@ def to_numpy(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         try:
             array = array.reshape(tensor.dims)
         except ValueError as error:  # many dims, or large ones next to a zero
-            raise TensorDataError(f"tensor {tensor.name!r:.80} cannot become a numpy array: {error}") from error
+            text = f"tensor {tensor.name!r:.80} cannot become a numpy array with dims {dtypes.dims_shown(tensor.dims)}"
+            raise TensorDataError(text) from error
     array.flags.writeable = False
     return array
 

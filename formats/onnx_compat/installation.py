@@ -33,6 +33,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from formats.extras import needed
+from formats.ir import NEWEST_IR_VERSION
 from formats.onnx_compat import io
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
@@ -87,6 +88,17 @@ def of_onnx(name: str) -> Any:
     raise AttributeError(f"this release of onnx ({onnx.__version__}) has no module {name!r}")
 
 
+def ir_version() -> int:
+    """The newest IR version that the installed release of `onnx` reads, or the newest one if it is not installed.
+
+    Its checker refuses models in newer ones.
+    """
+    try:
+        return int(import_module("onnx").IR_VERSION)
+    except ImportError:
+        return NEWEST_IR_VERSION
+
+
 def module_spec(fullname: str) -> ModuleSpec | None:
     """How to import a module of `formats.onnxpb` that is one of `onnx`; `None` if there is none.
 
@@ -120,7 +132,7 @@ class _Classes(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the classes into the module."""
-        vars(module).update(_names_of_classes(), DESCRIPTOR=FILE)
+        vars(module).update(_names_of_classes(), DESCRIPTOR=FILE, IR_VERSION=ir_version())
 
 
 def _names_of_classes() -> dict[str, Any]:

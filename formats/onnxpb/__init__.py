@@ -48,7 +48,11 @@ __all__ = [*_MODULES]
 
 def __getattr__(name: str) -> Any:
     """A name of the drop-in API, imported now and stored in the module."""
-    if name in _MODULES:
+    if name == "IR_VERSION":
+        from formats.onnx_compat.installation import ir_version
+
+        value = ir_version()
+    elif name in _MODULES:
         from importlib import import_module
 
         module = f"formats.{_MODULES[name]}"

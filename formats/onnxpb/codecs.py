@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The fields of ModelProto by tag, as far as a file's first bytes need them: all are varints or have a length.
 _IR_VERSION = 0x08
 _VARINT_TAGS = frozenset({0x08, 0x28})
-_LENGTH_TAGS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72})
+_LENGTH_TAGS = frozenset({0x12, 0x1A, 0x22, 0x32, 0x3A, 0x42, 0x72, 0xA2, 0xCA, 0xD2})  # the last three have two bytes
 
 
 def looks_like_model(head: bytes, nbytes: int) -> Match:
@@ -34,6 +34,9 @@ def looks_like_model(head: bytes, nbytes: int) -> Match:
     position = fields = 0
     while position < len(head) - 11:
         tag = head[position]
+        if tag >= 0x80:
+            position += 1
+            tag = tag & 0x7F | head[position] << 7
         value, shift, position = 0, 0, position + 1
         while head[position] >= 0x80 and shift < 63:
             value |= (head[position] & 0x7F) << shift
@@ -85,9 +88,11 @@ class OnnxCodec(Codec):
         return FilePlan(destination, nbytes, tuple(writes))
 
     def data_files(self, options: OnnxOptions) -> DataFileOptions:
-        """Their name and alignment, and whether there are none because the graph is linked to an archive."""
+        """Their name and alignment, whether the graph is linked to an archive instead, and whether equals are one."""
         name = options.external_data if isinstance(options.external_data, str) else None
-        return DataFileOptions(name, options.aligned_to, keeps_references=True, in_archive=options.link)
+        return DataFileOptions(
+            name, options.aligned_to, keeps_references=True, in_archive=options.link, dedup=options.dedup
+        )
 
     def in_one_file(self, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
         """The keywords with `external_data=False`, unless they say something else, or the graph is linked."""

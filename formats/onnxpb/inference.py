@@ -7,12 +7,14 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from formats.errors import EditError, TensorDataError, UnsupportedError
+from formats.errors import EditError, ExternalDataError, TensorDataError, UnsupportedError
 from formats.extras import needed
 from formats.ir import dtypes
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import shallow
 from formats.ir.functions import expanded_size, functions_of
-from formats.ir.model import Attribute, AttributeType, Model, attribute_named, entries
+from formats.ir.model import Attribute, AttributeType, Model, entries
+from formats.ir.node_order import subgraphs
 from formats.ir.storage import with_raw_data, with_reference
 from formats.onnxpb.limited_process import LimitedProcess
 from formats.onnxpb.wire.decoder import decode
@@ -44,7 +46,11 @@ def without_weights(tensor: Tensor) -> Tensor:
         return tensor
     most = SMALL_INDICES_BYTES if tensor.data_type in INDICES and len(tensor.dims) <= 1 else SMALL_BYTES
     if source.nbytes <= most:
-        return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
+        try:
+            return tensor if tensor.external_source is None else with_raw_data(tensor, Literal(source.read()))
+        except ExternalDataError:  # the data file is not there; floats hardly ever say what a shape is
+            if tensor.data_type in INDICES:
+                raise
     return with_reference(tensor, {"location": "weights"})
 
 
@@ -79,7 +85,10 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
         raise UnsupportedError(
             f"onnx infers shapes of {len(result):,} bytes for a graph of {len(data):,}; at most {most:,} are read"
         )
-    return decode(Literal(result), Model)
+    found = decode(Literal(result), Model)
+    if found.graph is not None and model.graph is not None and not subgraphs(model.graph.node):
+        found.graph.node = model.graph.node  # the same nodes, in memory once
+    return found
 
 
 def _with_one_side(model: Model) -> Model:

@@ -13,6 +13,7 @@ from formats.options import (
     Flag,
     OptionKind,
     choice,
+    dedup_option,
     option,
     option_rows,
     settle,
@@ -56,7 +57,9 @@ class OnnxOptions:
     `alignment`: of each tensor in that file, in bytes from its start; `None` is 64, or 256 in a `.safetensors` file.
     `max_external_file_size`: the maximum size of a data file in bytes; a tensor that is larger gets its own, larger
     file; 0 means no limit. `checksum`: whether each reference contains the SHA-1 of its whole file, which takes a
-    second for some hundred MB. `data_names`: "transformers.js" names data files as that library looks for them, each of
+    second for some hundred MB. `dedup`: tensors with equal bytes are one range of a data file; in the graph, one
+    initializer is used for all that are equal in bytes, type and dims. Weights whose size another one has are read for
+    it. `data_names`: "transformers.js" names data files as that library looks for them, each of
     less than 2 GB by default, and the report has its setting. `link`: the weights stay in their `.onnxz` archive, which
     must be in the same folder, and the graph refers to them there; tensors without an entry are in the graph.
     `same_data`: the graph refers to the data files of the model that was read, where they lie; they must be in the
@@ -100,7 +103,7 @@ class OnnxOptions:
     checksum: bool = option(
         False, SWITCH, "Store the SHA-1 of each data file, for `formats verify --data`.", **OF_FILES
     )
-
+    dedup: bool = dedup_option()
     strip_weights: bool = option(
         False,
         SWITCH,
@@ -131,8 +134,10 @@ class OnnxOptions:
         settle(self)
         if self.link and self.same_data:
             raise OptionError("`link` and `same_data` exclude each other")
+        name = "link" if self.link else "same_data"
+        if (self.link or self.same_data) and self.dedup:
+            raise OptionError(f"`{name}` and `dedup` exclude each other: the weights stay where they are")
         if (self.link or self.same_data) and self.external_data is not None:
-            name = "link" if self.link else "same_data"
             if self.external_data is False:
                 raise OptionError(f"`{name}` and `external_data=False` exclude each other")
             others = ", ".join(f"`{row.name}`" for row in option_rows(OnnxOptions) if row.implies)

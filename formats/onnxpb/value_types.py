@@ -116,6 +116,11 @@ def tensor_text(number: int | None, word: str = "tensor") -> str:
     return "" if row is None else f"{word}({row.name.lower()})"
 
 
+def is_of_onnxruntime(domain: str, name: str) -> bool:
+    """Whether it is an operator of onnxruntime's own that makes floats of the type that it takes."""
+    return domain == MICROSOFT and name in _MADE
+
+
 def value_types(model: Model) -> Found:
     """The types of the values of all graphs that are known, by the place of their graph and by name."""
     types_by_graph: Found = {}

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from formats.errors import UnsupportedError
+from formats.ir.attributes import attribute_named, get_int
 from formats.ir.dtypes import FLOAT
-from formats.ir.model import Attribute, AttributeType, Node, Tensor, attribute_named
+from formats.ir.model import Attribute, AttributeType, Node, Tensor
 from formats.ir.node_order import mentioned, subgraphs
 from formats.ir.storage import from_numpy, raw_source, with_elements
 from formats.onnxruntime import ACTIVATIONS, BLOCKED, CHANNELS_LAST
@@ -190,7 +191,8 @@ class _Values:
         first, result = node.input[0], node.output[0]
         if node.op_type == "ReorderInput":
             self._join(result)
-            if (declared := _channels_of(self._types.get(first), -1 if _int(node, "channels_last") else 1)) is not None:
+            declared = _channels_of(self._types.get(first), -1 if get_int(node, "channels_last") else 1)
+            if declared is not None:
                 self._state(result, declared, self._stated)
             else:
                 self._undeclared.append(result)
@@ -200,7 +202,7 @@ class _Values:
         elif not self.has(first) or node.op_type not in (*POOLS, "Upsample", "ReorderOutput"):
             raise _refused(where, f"{node.op_type} has a form on blocks that is not known")
         elif node.op_type == "ReorderOutput":
-            self._state(first, _int(node, "channels"), self._stated)
+            self._state(first, get_int(node, "channels"), self._stated)
         else:
             self._join(result, first)
 
@@ -210,7 +212,7 @@ class _Values:
         bias = self._tensors.get(node.input[2]) if any(node.input[2:3]) else None
         if weight is None or (bias is None and any(node.input[2:3])) or not self._inputs.isdisjoint(node.input[1:3]):
             raise _refused(where, "its weights are no constants of this graph")
-        sizes, group = weight.dims, _int(node, "group", 1)
+        sizes, group = weight.dims, get_int(node, "group", 1)
         if len(sizes) != 4 or min(sizes) < 1 or {weight.data_type, bias.data_type if bias else FLOAT} != {FLOAT}:
             raise _refused(where, "its weights are no images of float32")
         if bias is not None and bias.dims != sizes[:1]:
@@ -226,7 +228,7 @@ class _Values:
 
     def _pass_on(self, node: Node, where: str) -> None:
         """Note that an operator of another domain computes on blocked values."""
-        is_concat = node.op_type == "Concat" and _int(node, "axis") == 1
+        is_concat = node.op_type == "Concat" and get_int(node, "axis") == 1
         if (node.op_type not in ELEMENTWISE and not is_concat) or not all(map(self.has, node.input)):
             raise _refused(where, f"{node.op_type} reads a blocked value, and its meaning there is not known")
         self._join(node.output[0], *([] if is_concat else node.input))
@@ -283,7 +285,7 @@ def _called(values: _Values) -> dict[str, str]:
     """The names that blocked values get: those of the values in the usual layout from or to which they are brought."""
     called: dict[str, str] = {}
     for node in values.graph.node:
-        if node.domain == BLOCKED and node.op_type in REORDER and not _int(node, "channels_last"):
+        if node.domain == BLOCKED and node.op_type in REORDER and not get_int(node, "channels_last"):
             is_input = node.op_type == "ReorderInput"
             blocked, usual = (node.output[0], node.input[0]) if is_input else (node.input[0], node.output[0])
             called.setdefault(blocked, usual)
@@ -293,7 +295,7 @@ def _called(values: _Values) -> dict[str, str]:
 def _reordered(node: Node, called: dict[str, str]) -> list[Node]:
     """What is left of a node that only brings a value into another layout."""
     data, result = called.get(node.input[0], node.input[0]), called.get(node.output[0], node.output[0])
-    if _int(node, "channels_last"):
+    if get_int(node, "channels_last"):
         return [_transpose(data, result, [0, 3, 1, 2] if node.op_type == "ReorderInput" else [0, 2, 3, 1])]
     return [] if data == result else [Node(op_type="Identity", input=[data], output=[result])]
 
@@ -532,8 +534,3 @@ def _channels_of(value: ValueInfo | None, axis: int) -> int | None:
         return None
     dims = value.type.tensor_type.shape.dim
     return dims[axis].dim_value if len(dims) == 4 else None
-
-
-def _int(node: Node, name: str, default: int = 0) -> int:
-    attribute = attribute_named(node, name)
-    return default if attribute is None else attribute.i or 0

@@ -10,6 +10,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from formats.ir import STANDARD_DOMAINS, dtypes, walk
+from formats.ir.functions import functions_of, key_of
+from formats.onnxruntime import MICROSOFT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,6 +32,7 @@ READ_AT_LOAD: Final[Mapping[str, tuple[int, ...]]] = {
     "HammingWindow": (0,),
     "HannWindow": (0,),
     "Identity": (0,),  # in front of one of the others
+    "If": (0,),  # from 1.17 on, it looks for the data file in the current folder
     "MelWeightMatrix": (0, 1, 2, 3, 4),
     "OneHot": (1,),
     "Pad": (1, 3),
@@ -47,6 +50,8 @@ READ_AT_LOAD: Final[Mapping[str, tuple[int, ...]]] = {
     "Upsample": (1,),
     **{f"Reduce{name}": (1,) for name in _REDUCTIONS},
 }
+# The same for operators of com.microsoft
+MICROSOFT_AT_LOAD: Final[Mapping[str, tuple[int, ...]]] = {"ExpandDims": (1,), "Range": (0, 1, 2)}
 
 
 def is_small(tensor: Tensor) -> bool:
@@ -61,12 +66,33 @@ def in_attribute(where: str) -> bool:
 
 
 def read_at_load(model: Model, names: Collection[str]) -> set[str]:
-    """Those of the names that stand where onnxruntime reads a constant when it loads the graph."""
-    read = {
-        node.input[index]
-        for _, node in (walk.nodes(model) if names else ())
-        if node.domain in STANDARD_DOMAINS
-        for index in READ_AT_LOAD.get(node.op_type or "", ())
-        if index < len(node.input)
-    }
+    """Those of the names that stand where onnxruntime reads a constant when it loads the graph, or a function."""
+    if not names:
+        return set()
+    functions = functions_of(model.functions)
+    read: set[str] = set()
+    calls: list[tuple[list[str], list[str]]] = []  # the inputs of calls, and those of the functions
+    for _, node in walk.nodes(model):
+        operators = READ_AT_LOAD if node.domain in STANDARD_DOMAINS else MICROSOFT_AT_LOAD
+        if (function := functions.get(key_of(node.domain, node.op_type, node.overload))) is not None:
+            calls.append((node.input, function.input))
+        elif node.domain in (*STANDARD_DOMAINS, MICROSOFT):
+            places = operators.get(node.op_type or "", ())
+            read.update(node.input[index] for index in places if index < len(node.input))
+    known = -1
+    while known < len(read):  # functions may call others
+        known = len(read)
+        for given, inputs in calls:
+            read.update(name for name, inner in zip(given, inputs, strict=False) if inner in read)
     return read.intersection(names)
+
+
+def outside(model: Model) -> list[str]:
+    """The places of the small constants in data files that onnxruntime reads when it loads the graph."""
+    small = {where: tensor.name or "" for where, tensor in walk.external_tensors(model) if is_small(tensor)}
+    of_constants = walk.constant_names(model) if any(map(in_attribute, small)) else {}
+    small = {where: of_constants.get(where, name) for where, name in small.items()}
+    read = read_at_load(model, {*small.values()})
+    return [
+        where for where, name in small.items() if name in read or (in_attribute(where) and where not in of_constants)
+    ]

@@ -36,7 +36,7 @@ from formats.tensordata.plan import (
     WritePlan,
     lay_out,
 )
-from formats.tensordata.sources.digest import crc32_function
+from formats.tensordata.sources.digest import Duplicates, crc32_function
 from formats.tensordata.sources.source import Concat, Literal, storage_key
 
 if TYPE_CHECKING:
@@ -334,31 +334,3 @@ class _EndParts(NamedTuple):
             if group[0].name != HASHES_NAME:
                 hashes |= zip((entry.name for entry in group), _hashes_of(group, digests), strict=True)
         return "".join(f"{sha256}  {name}\n" for name, sha256 in hashes.items()).encode()
-
-
-class Duplicates:
-    """Sources by their bytes; only sources whose size occurs twice are read, a piece at a time."""
-
-    def __init__(self) -> None:
-        self._unread: dict[int, Source | None] = {}  # the only source of its size, if there is only one
-        self._by_digest: dict[tuple[int, bytes], Source] = {}
-
-    def first(self, source: Source) -> Source:
-        """The first source of all so far with the bytes of `source`; possibly this one."""
-        only_one = self._unread.setdefault(source.nbytes, source)
-        if only_one is source:
-            return source
-        if only_one is not None:  # now there are two of this size, so both are read
-            self._by_digest[_key(only_one)] = only_one
-            self._unread[source.nbytes] = None
-        return self._by_digest.setdefault(_key(source), source)
-
-
-def _key(source: Source) -> tuple[int, bytes]:
-    """The size and the SHA-256 of a source."""
-    import hashlib  # its import takes as long as a small conversion to an archive
-
-    digest = hashlib.sha256()
-    for piece in source.chunks() if source.granule_bytes else (source.view(),):
-        digest.update(piece)
-    return source.nbytes, digest.digest()

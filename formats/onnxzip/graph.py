@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.codecs.contract import MAX_DEPTH
 from formats.errors import ExternalDataError, FormatError, LimitError, TruncatedError
-from formats.ir.dtypes import BY_NUMBER, type_name
+from formats.ir.dtypes import BY_NUMBER, dims_shown, type_name
 from formats.ir.model import EXTERNAL, Message
 from formats.ir.storage import entries_of
-from formats.onnxpb.wire.decoder import DepthError, MessageDecoder
+from formats.onnxpb.wire.decoder import DepthError, MessageDecoder, Reading
 from formats.onnxpb.wire.fields_in_source import FieldsInSource
 from formats.onnxpb.wire.tables import IR_FAMILY, BytesRow, MessageRow, PresenceRow, Tables, tables_of
 from formats.onnxpb.wire.varints import INT64, GroupError, VarintError, WireType, make_tag, unpack_numbers
@@ -108,12 +108,12 @@ def check_external(tensor: ExternalTensor, entry_nbytes: Mapping[str, int]) -> s
         message = f"element type {type_name(tensor.data_type)} has no known size in bytes, so it cannot have an entry"
         raise ExternalDataError(message, requirement="Z-7.8")
     if tensor.dims and min(tensor.dims) < 0:
-        message = f"the tensor has a negative dimension: {_shortened(tensor.dims)}"
+        message = f"the tensor has a negative dimension: {dims_shown(tensor.dims)}"
         raise ExternalDataError(message, requirement="Z-7.9")
     if row.nbytes(tensor.dims) != nbytes:
         message = (
             f"entry {location} has {nbytes} bytes of data; "
-            f"dims {_shortened(tensor.dims)} of {row.name} need {row.nbytes(tensor.dims)}"
+            f"dims {dims_shown(tensor.dims)} of {row.name} need {row.nbytes(tensor.dims)}"
         )
         raise ExternalDataError(message, requirement="Z-7.10")
     return location
@@ -136,10 +136,6 @@ def _location(tensor: ExternalTensor, places: Mapping[str, str], entries: Mappin
         message = f"the data are in {location!r:.80}, which is not an entry of the archive"
         raise ExternalDataError(message, requirement="Z-7.3")
     return location
-
-
-def _shortened(dims: Sequence[int]) -> str:
-    return str(list(dims)) if len(dims) < 10 else f"{list(dims[:8])} and {len(dims) - 8} more"
 
 
 @cache
@@ -170,24 +166,14 @@ def _visited(row: FieldRow) -> FieldRow:
 class _Visitor:
     """Reads messages of a graph, and judges each external tensor as soon as it is complete."""
 
-    def __init__(self, source: Source, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
+    def __init__(self, judge: Callable[[ExternalTensor], object], max_depth: int) -> None:
         self.judge = judge
-        self.tables = _graph_tables()
-        self.decoder = MessageDecoder(source, max_depth, self.tables, visit=self.visit)
+        # The decoder that calls `visit` is not here: in a cycle, it would keep files open.
+        self.entries = MessageDecoder(Literal(b""), max_depth, _graph_tables())
 
-    def read(self, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
-        """The fields of a message in a range of the source that are not visited.
-
-        Raises: DecodeError with the file offset and the broken requirement; the errors of `judge`.
-        """
-        fields: dict[str, Any] = {}
-        try:
-            self.decoder.merge(fields, self.tables[message], start, stop, depth)
-        except FormatError as error:
-            error.where = None  # the elements of lists are not counted
-            error.requirement = error.requirement or broken_by(error)
-            raise
-        return fields
+    def decoder(self, source: Source) -> MessageDecoder:
+        """The decoder that calls `visit`."""
+        return MessageDecoder(source, self.entries.max_depth, self.entries.tables, visit=self.visit)
 
     def visit(self, fields: dict[str, Any], depth: int) -> None:
         """Judge a message with these fields, if it is an external tensor, and those that are parts of it."""
@@ -212,13 +198,13 @@ class _Visitor:
 
     def place(self, entry: bytes, depth: int) -> tuple[str, str]:
         """The key and the value of a StringStringEntryProto."""
-        fields: dict[str, Any] = {}
+        reading = Reading({}, self.tables["StringStringEntryProto"], depth, entry)
         try:
-            self.decoder.fields(fields, self.tables["StringStringEntryProto"], entry, 0, len(entry), 0, depth)
+            self.decoder.fields(reading, 0, len(entry))
         except FormatError as error:
             error.file_offset = None  # it counts from the start of the entry; the decoder adds that of the tensor
             raise
-        return fields.get("key", ""), fields.get("value", "")
+        return reading.values.get("key", ""), reading.values.get("value", "")
 
 
 def broken_by(error: FormatError) -> str | None:
@@ -227,12 +213,28 @@ def broken_by(error: FormatError) -> str | None:
     return next((number for error_class, number in requirements.items() if isinstance(error, error_class)), "Z-6.1")
 
 
+def _read(decoder: MessageDecoder, message: str, start: int, stop: int, depth: int) -> dict[str, Any]:
+    """The fields of a message in a range of the source that are not visited.
+
+    Raises: DecodeError with the file offset and the broken requirement; the errors of `judge`.
+    """
+    fields: dict[str, Any] = {}
+    try:
+        decoder.merge(fields, decoder.tables[message], start, stop, depth)
+    except FormatError as error:
+        error.where = None  # the elements of lists are not counted
+        error.requirement = error.requirement or broken_by(error)
+        raise
+    return fields
+
+
 def visit_graph(source: Source, judge: Callable[[ExternalTensor], object], max_depth: int = MAX_DEPTH) -> bool:
     """Whether there is a graph in the ModelProto in `source`; `judge` is called with every external tensor in it.
 
     Raises: DecodeError with the file offset in `source`; the errors of `judge`.
     """
-    return "graph" in _Visitor(source, judge, max_depth).read("ModelProto", 0, source.nbytes, 0)
+    decoder = _Visitor(judge, max_depth).decoder(source)
+    return "graph" in _read(decoder, "ModelProto", 0, source.nbytes, 0)
 
 
 def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
@@ -241,6 +243,6 @@ def check_undecoded(fields: Undecoded, max_depth: int = MAX_DEPTH) -> None:
     Raises: DecodeError with the file offset in the source of the fields.
     """
     if isinstance(fields, FieldsInSource):  # others are copies of decoded ones
-        visitor = _Visitor(fields.source, lambda _: None, max_depth)
+        decoder = _Visitor(lambda _: None, max_depth).decoder(fields.source)
         for start, stop in fields.ranges:
-            visitor.read(fields.message, start, stop, fields.depth)
+            _read(decoder, fields.message, start, stop, fields.depth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from formats.options import SWITCH, option, settle, size, threshold_option
+from formats.options import SWITCH, dedup_option, option, settle, size, threshold_option
 
 MAX_ALIGNMENT = 1 << 16
 
@@ -31,7 +31,7 @@ class ArchiveOptions:
 
     size_threshold: int = threshold_option()
     alignment: int = alignment_option()
-    dedup: bool = option(False, SWITCH, "Store equal weights only once.")
+    dedup: bool = dedup_option()
     sha256: bool = option(False, SWITCH, "Add the SHA-256 of each entry, for `sha256sum -c` and signatures.")
 
     def __post_init__(self) -> None:

@@ -139,8 +139,7 @@ def _function(defs: Any, node: Node, types: Types, version: int) -> Function:
             input_types = [encoded(types.get(name) or Type()) for name in node.input]
             data = schema.get_context_dependent_function_with_opset_version(newest, encoded(node), input_types)
     except Exception as error:  # SchemaError, ValueError, or what C++ raises
-        text = " ".join(str(error).split())[:200]
-        raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function: {text}") from None
+        raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function") from error
     if not data:
         raise UnsupportedError(f"onnxruntime has no kernel for {node.op_type}, and onnx no function for these types")
     return decode(Literal(data), Function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -148,45 +148,48 @@ def execute(
         return _put_elsewhere(plan, options)
     if options.dry_run:
         return rehearse(plan, options, renamed)
-    paths = [*(file.path for file in renamed), *(file.path for file in plan.files)]
-    if not paths:
+    if not (plan.files or renamed):
         return Result(0, transfer(plan, [], _with_requests(options, source_files_of(plan))))
-    model = paths[-1]
-    if options.parents:
-        with made_folders(model.parent):
-            return execute(plan, replace(options, parents=False), replaced, renamed)
-    follow_link = follows_link(model, len(paths))
+    model = plan.files[-1].path if plan.files else renamed[-1].path
+    with made_folders(model.parent) if options.parents else nullcontext():
+        return Result(plan.nbytes, _write(model, plan, options, replaced or plan.replaced, renamed))
+
+
+def _write(
+    model: Path, plan: WritePlan, options: EngineOptions, replaced: File | None, renamed: Sequence[Renamed]
+) -> dict[str, bytes]:
+    """Write the files of a model where no program finds them, and put them in their places together; the digests."""
+    number = len(renamed) + len(plan.files)
+    follow_link = follows_link(model, number)
     owner = written_path(model, follow_link, options.capabilities)
     finish_interrupted(owner, overwrite=options.overwrite, capabilities=options.capabilities)
     source_files = source_files_of(plan)
     permissions = _permissions(plan, source_files)
     outputs, names = list[OutputFile](), list[FurtherName]()
     with ExitStack() as ending:
-        ending.enter_context(room_for_files(len(paths)))
+        ending.enter_context(room_for_files(number))
         for named in renamed:
             name = FurtherName(named, overwrite=options.overwrite, owner=owner, capabilities=options.capabilities)
             names.append(name)
             ending.callback(name.discard)
         for file in plan.files:
-            outputs.append(
-                OutputFile(
-                    file.path,
-                    file.nbytes,
-                    overwrite=options.overwrite,
-                    follow_link=follow_link and file is plan.files[-1],
-                    owner=owner,
-                    permissions=permissions,
-                    capabilities=options.capabilities,
-                )
+            output = OutputFile(
+                file.path,
+                file.nbytes,
+                overwrite=options.overwrite,
+                follow_link=follow_link and file is plan.files[-1],
+                owner=owner,
+                permissions=permissions,
+                capabilities=options.capabilities,
             )
-            ending.callback(outputs[-1].discard)
+            outputs.append(output)
+            ending.callback(output.discard)
         digests = transfer(plan, outputs, _with_requests(options, source_files))
         for source_file in source_files:
             source_file.check_unchanged()
         ending.enter_context(told_as(model))
-        still = replaced or plan.replaced
-        publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=still)
-    return Result(plan.nbytes, digests)
+        publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
+    return digests
 
 
 def _put_elsewhere(plan: WritePlan, options: EngineOptions) -> Result:

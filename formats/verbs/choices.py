@@ -78,6 +78,7 @@ def _typed_operator_set(typed: str) -> tuple[str, int]:
     return domain, decimal(version)
 
 
+MAX_METADATA_FILE_BYTES = 1 << 24
 OPERATOR_SETS = OptionKind(
     "a whole number of at least 1, or DOMAIN=N, such as ai.onnx.ml=3",
     _operator_sets,
@@ -173,15 +174,21 @@ def _texts_in_file(path: str) -> Mapping[str, str]:
 
     expected = 'expected a JSON object whose values are texts, such as {"license": "MIT"}'
     try:
-        return texts_by_name(json.loads(Path(path).read_bytes()))
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_METADATA_FILE_BYTES + 1)
     except OSError as error:
         raise OptionError(f"{path}: {error.strerror or error}") from error
+    if len(content) > MAX_METADATA_FILE_BYTES:
+        raise OptionError(f"{path}: a file of metadata has at most {MAX_METADATA_FILE_BYTES:,} bytes")
+    try:
+        return texts_by_name(json.loads(content))
     except TypeError:
         raise OptionError(f"{path}: {expected}") from None
     except RecursionError:
         raise OptionError(f"{path}: {expected}; this is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise OptionError(f"{path}: {expected}; this is not JSON ({error})") from error
+        place = f"line {error.lineno}, column {error.colno}"
+        raise OptionError(f"{path}: {expected}; this is not JSON: {error.msg} ({place})") from error
     except ValueError:
         raise OptionError(f"{path}: {expected}; this is not UTF-8, or has a number of thousands of digits") from None
 
@@ -237,8 +244,15 @@ class RuntimeOptions:
 
     `opset`: the version of ONNX's own operators, or versions by domain, such as {"ai.onnx.ml": 3}. `ir_version`: that
     of the file. What cannot be converted is an error.
-    `dtype`: "float16": float32s become float16s, in weights, values, inputs and outputs. With `keep_io_types`, which
-    implies it, inputs and outputs stay. So does `keep`: operators or nodes that stay in float32; * is any text.
+    `dtype`: "float16" or "bfloat16": float32s become such, in weights, values, inputs and outputs; "float32": both
+    become float32s. With `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they are; *
+    is any text. Without `dtype`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`,
+    operators for which it has no kernel in that type stay as they are.
+
+    `weights_dtype`: "int4", "int8", "uint4" or "uint8": weights of MatMul, Gemm and Gather become integers in blocks of
+    `block` elements that have a scale each, and with the unsigned types a zero point, too. For a `runtime`, the nodes
+    are those of com.microsoft that it has (MatMulNBits, GatherBlockQuantized); without one, DequantizeLinear of
+    operator set 21. `keep` is for these nodes, too.
 
     `channel_block`: how many channels a block has in a model that onnxruntime wrote in blocks for its own machine, if
     nothing in the file shows it: 16 on a processor with AVX-512, 8 on one without. It is for models written for a
@@ -272,25 +286,38 @@ class RuntimeOptions:
     )
     dtype: str | None = option(
         None,
-        choice("float16"),
-        "Write float32 weights and values as float16.",
+        choice("float16", "bfloat16", "float32")._replace(metavar="TYPE"),
+        "Write floats as float16, bfloat16 or float32.",
         panel=VERSIONS,
         common=True,
     )
     keep_io_types: bool = option(
         False,
         SWITCH,
-        "Write float16, but keep the types of inputs and outputs, with casts.",
+        "With --dtype, keep the types of inputs and outputs, with casts.",
+        keyword_help="With `dtype`, keep the types of inputs and outputs, with casts.",
         panel=VERSIONS,
         implies=("dtype", "float16"),
     )
     keep: Sequence[str] | None = option(
         None,
         NODES,
-        "With --dtype, leave operators or nodes with this name in float32, such as Softmax or '/head/*'.",
+        "With --dtype, leave operators or nodes with this name as they are, such as Softmax or '/head/*'.",
         panel=VERSIONS,
-        implies=("dtype", "float16"),
-        keyword_help="With `dtype`, names of operators or nodes that stay in float32, such as ('Softmax', '/head/*').",
+        keyword_help="With `dtype`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*').",
+    )
+    weights_dtype: str | None = option(
+        None,
+        choice("int4", "int8", "uint4", "uint8"),
+        "Write the weights of MatMul, Gemm and Gather as integers in blocks; the unsigned ones have zero points.",
+        panel=VERSIONS,
+    )
+    block: int | None = option(
+        None,
+        choice(16, 32, 64, 128, 256),
+        "With --weights-dtype, the elements of a block; 32 by default.",
+        panel=VERSIONS,
+        keyword_help="With `weights_dtype`, the elements of a block; 32 by default.",
     )
     channel_block: int | None = option(
         None,
@@ -301,11 +328,16 @@ class RuntimeOptions:
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.keep and self.dtype is None and self.weights_dtype is None:
+            raise OptionError("`keep` is for a `dtype` or a `weights_dtype`")
+        if self.block is not None and self.weights_dtype is None:
+            raise OptionError("`block` is for a `weights_dtype`")
 
     @property
     def is_given(self) -> bool:
         """Whether anything is asked for."""
-        return any(value is not None for value in (self.runtime, self.opset, self.ir_version, self.dtype))
+        wanted = (self.runtime, self.opset, self.ir_version, self.dtype, self.weights_dtype)
+        return any(value is not None for value in wanted)
 
     @property
     def named(self) -> RuntimeName | None:
@@ -415,15 +447,16 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
     """
     named = options.named
     if target.domain is not None:
-        for name in ("opset", "ir_version", "dtype"):
+        for name in ("opset", "ir_version", "dtype", "weights_dtype"):
             if getattr(options, name) is not None:
                 raise OptionError(f"`{name}` is only for ONNX formats; {target.title} is not one")
         if named is not None and named.name != target.name:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
     data_files = target.data_files(of_target)
-    if options.dtype is not None and data_files.in_archive:
-        raise OptionError("`dtype` and `link` exclude each other: the weights stay in the archive as they are")
+    for name in ("dtype", "weights_dtype"):
+        if getattr(options, name) is not None and data_files.in_archive:
+            raise OptionError(f"`{name}` and `link` exclude each other: the weights stay in the archive as they are")
     if named is None:
         if options.channel_block is not None:
             raise OptionError("`channel_block` needs a `runtime`: without one, the layout stays")

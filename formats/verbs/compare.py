@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from formats.keywords import ReadKeywords
     from formats.tensordata.plan import FilePlan
     from formats.verbs.arguments import AnySource
+    from formats.verbs.report import OutputDifference
     from formats.verbs.steps.opening import Opened
 
     Array: TypeAlias = np.ndarray[Any, Any]
@@ -108,6 +109,7 @@ class Comparison:
     form: str | None = None
     notes: tuple[Loss, ...] = ()
     largest_difference: float = 0.0  # of two elements, in all tensors that both models have with one type and shape
+    checked: tuple[OutputDifference, ...] = ()  # if both models ran
 
     @property
     def equal(self) -> bool:
@@ -138,6 +140,7 @@ class Comparison:
             ],
             "form": self.form,
             "notes": as_json(self.notes),
+            **fields_as_json(self, "checked" * bool(self.checked)),
         }
 
 

@@ -6,21 +6,23 @@ destination, `edit` writes only the end of its archive again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import ReadOptions
 from formats.editing.model_edits import edited, extracted, merged, with_metadata
 from formats.editing.options import Edit, EditOptions, EditResult, ExtractOptions, MergeOptions
-from formats.editing.scopes import main_graph
+from formats.editing.scopes import main_graph, pair_of
 from formats.editing.weight_files import WRITTEN, has_weights, read_weights, tensor_plan
-from formats.editing.weights import weight_named
-from formats.errors import OptionError, UnsupportedError
+from formats.editing.weights import weight_named, weight_names
+from formats.errors import EditError, OptionError, UnsupportedError
 from formats.onnxzip import CODEC as ARCHIVE
 from formats.onnxzip import editing
 from formats.onnxzip.options import ArchiveOptions
-from formats.options import make_each_options, make_own_options
+from formats.options import Typed, make_each_options, make_own_options
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File, or_stream
 from formats.tensordata.plan import WritePlan, losses_in_order
@@ -38,14 +40,12 @@ from formats.verbs.report import ConversionReport, WrittenFile, written_files
 from formats.verbs.steps.opening import located, open_model
 from formats.verbs.steps.planning import check_losses, execute_plan
 from formats.verbs.steps.versions import in_versions
-from formats.words import in_units
+from formats.words import in_units, names_like, nearest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from typing_extensions import Unpack
 
-    from formats.ir.model import Model
+    from formats.ir.model import Model, Tensor
     from formats.keywords import EditKeywords, ExtractKeywords, MergeKeywords
     from formats.verbs.arguments import AnyDestination, AnySource
 
@@ -60,9 +60,10 @@ def edit(
     """Change the model in the file `src`, and write it to `dst`; its weights are copied, never read into memory.
 
     Without `dst`, `src` is an archive (.onnxz) that is changed in place: only its end is written again. The edits are
-    `EditOptions`, in this order: `sort`, `weights`, `dim`, `bypass`, `add_output`, `remove_output`,
-    `fold`, `prune`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other keywords and `options` are those of
-    `convert`.
+    `EditOptions`, in this order: `sort`, `weights`, `initializer_to_input`, `input_to_initializer`, `dim`,
+    `set_operator`, `set_domain`, `set_attribute`, `bypass`, `add_output`, `remove_output`, `fold`, `prune`,
+    `uint8_input` (with `scale`, `mean` and `std`), `layout`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other
+    keywords and `options` are those of `convert`.
 
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
@@ -70,8 +71,10 @@ def edit(
     edits, others = taken(EditOptions, keywords)
 
     def change(model: Model) -> Changed:
-        tensors, origin, files = _weights_of(edits.weights)
-        return Changed(*edited(model, edits, tensors, origin, own=True), files)
+        files: list[OtherFile] = []
+        weights, origins = _weights_of(model, edits.weights, files)
+        inputs = _inputs_of(model, edits.input_to_initializer or {}, files)
+        return Changed(*edited(model, edits, weights, ", ".join(origins), inputs, own=True), files)
 
     way = Way(edit, options, change)
     if dst is None:
@@ -79,21 +82,67 @@ def edit(
     return converted(src, dst, way, others)
 
 
-def _weights_of(weights: Any) -> tuple[Mapping[str, Any], str, list[OtherFile]]:
-    """The tensors or arrays by name, the name of the file that they are in, and all files that were read for them.
+def _weights_of(model: Model, weights: Any, files: list[OtherFile]) -> tuple[dict[str, Any], list[str]]:
+    """The new tensors or arrays by name, and the names of the files that they are in, which go to `files`.
 
-    Raises: FormatError if the file cannot be read.
+    Raises: FormatError if a file cannot be read; EditError for the name of a single weight that the model lacks.
     """
-    if weights is None or isinstance(weights, Mapping):
-        return weights or {}, "", []
-    path = local_path_of(weights)
+    if weights is None:
+        return {}, []
+    given = weights if isinstance(weights, Mapping) else {"": weights}
+    values: dict[str, Any] = {}
+    origins = []
+    for name, value in given.items():
+        is_alone = not isinstance(weights, Mapping)
+        if isinstance(name, Typed):
+            is_alone = "=" not in name or Path(name).exists()
+            name, value = ("", name) if is_alone else pair_of(name, "", weight_names(model))
+        if not isinstance(value, (str, os.PathLike)):
+            values[name] = value
+            continue
+        path = local_path_of(value)
+        if is_alone:
+            values |= _tensors_in(path, files)
+        else:
+            weight_named(model, name)
+            values[name] = _tensor_in(path, name, files)
+        origins.append(path.name)
+    return values, origins
+
+
+def _inputs_of(model: Model, values: Mapping[str, Any], files: list[OtherFile]) -> dict[str, Any]:
+    """The tensors or arrays by the names of inputs, or `None` for their defaults; files that were read go to `files`.
+
+    Raises: FormatError if a file cannot be read.
+    """
+    inputs = [value.name or "" for value in main_graph(model).input]
+    found = {}
+    for name, value in values.items():
+        if isinstance(name, Typed) and value is None and "=" in name and not names_like(name, inputs):
+            name, value = pair_of(name, "", inputs)
+        is_file = isinstance(value, (str, os.PathLike))
+        found[name] = _tensor_in(local_path_of(value), name, files) if is_file else value
+    return found
+
+
+def _tensors_in(path: Path, files: list[OtherFile]) -> dict[str, Tensor]:
+    """The tensors by name in a file of weights or a model; the files that were read go to `files`."""
     if has_weights(path):
-        files: list[File] = []
-        tensors = read_weights(path, files)
-        return tensors, path.name, [OtherFile(file.span()) for file in files]
+        opened_files: list[File] = []
+        tensors = read_weights(path, opened_files)
+        files += [OtherFile(file.span()) for file in opened_files]
+        return tensors
     opened = open_model(path)
-    others = [OtherFile(opened.source, opened.codec.encrypted)]
-    return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}, path.name, others
+    files.append(OtherFile(opened.source, opened.codec.encrypted))
+    return {tensor.name or "": tensor for tensor in main_graph(opened.model).initializer}
+
+
+def _tensor_in(path: Path, name: str, files: list[OtherFile]) -> Tensor:
+    """The tensor with this name in a file, or the only one that is there. Raises: EditError if there is none."""
+    tensors = _tensors_in(path, files)
+    if name not in tensors and len(tensors) != 1:
+        raise EditError(f"{path.name} has no tensor {name!r}{nearest(name, tensors, kind='tensor')}")
+    return tensors[name] if name in tensors else next(iter(tensors.values()))
 
 
 def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> ConversionReport:
@@ -106,7 +155,7 @@ def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> Conversi
     )
     if versions.named is not None and versions.named.runtime is not None:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
-    for name in ("dtype", "channel_block"):
+    for name in ("dtype", "weights_dtype", "channel_block"):
         if getattr(versions, name) is not None:
             raise OptionError(f"`{name}` changes all weights, so it needs a destination")
     opened = open_model(path, conversion.from_format, reading, called="from_format")

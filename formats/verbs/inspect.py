@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
-from formats.editing.options import EditResult
+from formats.editing.options import EditOptions, EditResult
 from formats.errors import OptionError, UnsupportedError
 from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from formats.codecs.contract import Codec
+    from formats.editing.macs import MacCount
     from formats.ir.model import Model, Node, Tensor, ValueInfo
     from formats.keywords import ReadKeywords
     from formats.tensordata.file import File
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.source import Source
     from formats.verbs.arguments import AnySource
     from formats.verbs.choices import RuntimeOptions
+    from formats.verbs.shapes import ValueShape
 
 
 MAX_ALIGNMENT = 4096  # a page: larger alignments do not matter
@@ -193,6 +195,9 @@ class Inspection:
     models: tuple[Inspection, ...] = ()  # of an archive with several; the default one last
     bundled: tuple[ModelFile, ...] = ()  # other files in the archive
     releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that read these versions, by runtime
+    values: tuple[ValueShape, ...] | None = None  # if shapes were requested
+    macs: MacCount | None = None  # if multiply-accumulates were requested
+    shape_notes: tuple[str, ...] = ()  # what is not inferred, and why; stated shapes that were wrong
 
     def __repr__(self) -> str:
         """The file, its models if it has several, and the numbers of nodes and tensors; the fields have the rest."""
@@ -244,16 +249,34 @@ class Inspection:
         counts = Counter(min(offset & -offset or MAX_ALIGNMENT, MAX_ALIGNMENT) for offset in offsets)
         return dict(sorted(counts.items(), reverse=True))
 
+    @property
+    def savings(self) -> dict[str, int]:
+        """How many bytes weights lose at most with each `dtype`, such as "float16"; what they gain is below zero."""
+        from formats.editing.float_nodes import FLOAT_TYPES
+
+        return {
+            name: sum(
+                total.nbytes - total.nbytes * dtypes.BY_NUMBER[to.number].bits // dtypes.BY_NAME[old].bits
+                for old, total in self.data_types.items()
+                if old in dtypes.BY_NAME and dtypes.BY_NAME[old].number in to.sources
+            )
+            for name, to in FLOAT_TYPES.items()
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The inspection in strings, numbers, lists and dictionaries; what was not requested is left out."""
         of_file = fields_as_json(self, "path format files nbytes missing" + " bundled" * bool(self.bundled))
         if self.models:
             return {**of_file, "models": as_json(self.models)}
-        requested = [name for name in ("runtime", "nodes", "parts") if getattr(self, name) is not None]
+        requested = [
+            name for name in ("runtime", "nodes", "parts", "values", "macs") if getattr(self, name) is not None
+        ]
+        if self.values is not None or self.macs is not None:
+            requested.append("shape_notes")
         return {
             **of_file,
             **fields_as_json(self, "model ir_version producer_name producer_version opsets releases metadata"),
-            **fields_as_json(self, "inputs outputs operators parameters data_types"),
+            **fields_as_json(self, "inputs outputs operators parameters data_types savings"),
             "alignments": {str(alignment): count for alignment, count in self.alignments.items()},
             **fields_as_json(self, f"tensors archive {' '.join(requested)}"),
         }
@@ -272,6 +295,9 @@ def inspect(
     runtime: str | None = None,
     nodes: bool = False,
     params: int = 0,
+    shapes: bool = False,
+    macs: bool = False,
+    dim: Mapping[str, int | str] | None = None,
     **options: Unpack[ReadKeywords],
 ) -> Inspection:
     """Describe the model file at `path` without reading weights; `options` are those of `load`.
@@ -283,20 +309,35 @@ def inspect(
     With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
     With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all tensors
     whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
-    slashes separate words.
+    slashes separate words. With `shapes`, also list the types and dims of all values, which the package onnx infers;
+    with `macs`, count multiply-accumulates. Both are of the model with the sizes of `dim`, which are as in `edit`.
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
-    path, reading, chosen = path_of(path), tolerant(make_options(ReadOptions, options, by=inspect)), _chosen(runtime)
+    path, reading = path_of(path), tolerant(make_options(ReadOptions, options, by=inspect))
+    wanted = _Wanted(_chosen(runtime), nodes, params, shapes, macs, EditOptions(dim=dim).dim)
+    if wanted.dim and not (shapes or macs):
+        raise OptionError("`dim` has an effect only with `shapes` or `macs`")
     # A store answers slowly: there, the names of the models are those that the first of them was read with.
     *others, last = (reading.model,) if is_address(path) else models_in(path, format, reading)
     with collector_paused():
-        inspection, names = _inspect(path, format, replace(reading, model=last), chosen, nodes=nodes, params=params)
+        inspection, names = _inspect(path, format, replace(reading, model=last), wanted)
         if last is None:
             others = [name for name in names if name is not None]
         models = (replace(reading, model=name) for name in others)
-        seen = [_inspect(path, format, each, chosen, nodes=nodes, params=params) for each in models]
+        seen = [_inspect(path, format, each, wanted) for each in models]
     return _of_several([*(other for other, _ in seen), inspection]) if seen else inspection
+
+
+class _Wanted(NamedTuple):
+    """What is asked for besides what every inspection has; as the keywords of `inspect`."""
+
+    runtime: RuntimeOptions | None
+    nodes: bool
+    params: int
+    shapes: bool
+    macs: bool
+    dim: Mapping[str, int | str] | None
 
 
 def _of_several(models: Sequence[Inspection]) -> Inspection:
@@ -321,6 +362,8 @@ def _of_several(models: Sequence[Inspection]) -> Inspection:
         runtime=None,
         nodes=None if models[-1].nodes is None else tuple(chain.from_iterable(model.nodes or () for model in models)),
         parts=None,
+        values=None,
+        macs=None,
         missing=tuple(dict.fromkeys(chain.from_iterable(model.missing for model in models))),
         model=None,
         models=tuple(models),
@@ -344,10 +387,7 @@ def _inspect(
     path: Path,
     format: str | None,  # noqa: A002 - as in `load`
     reading: ReadOptions,
-    chosen: RuntimeOptions | None,
-    *,
-    nodes: bool,
-    params: int,
+    wanted: _Wanted,
 ) -> tuple[Inspection, tuple[str | None, ...]]:
     """One model of the file, and the names of all of them."""
     codec, source, model = read_decoded(path, format, reading)
@@ -377,14 +417,19 @@ def _inspect(
         data_types=_totals(tensors),
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
-        runtime=None if chosen is None else _findings(model, chosen),
-        nodes=tuple(_nodes(model)) if nodes else None,
-        parts=_parts(tensors, params) if params else None,
+        runtime=None if wanted.runtime is None else _findings(model, wanted.runtime),
+        nodes=tuple(_nodes(model)) if wanted.nodes else None,
+        parts=_parts(tensors, wanted.params) if wanted.params else None,
         missing=missing_files(tensor for _, tensor in tensors_by_place),
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, every_node, codec, source),
     )
+    if wanted.shapes or wanted.macs:
+        from formats.verbs.shapes import shapes_of_model  # few programs need it
+
+        measured = shapes_of_model(model, lists_values=wanted.shapes, counts_macs=wanted.macs, dim=wanted.dim or {})
+        inspection = replace(inspection, values=measured.values, macs=measured.macs, shape_notes=measured.notes)
     return inspection, () if bundle is None else bundle.models
 
 
@@ -393,7 +438,7 @@ def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> 
     of_form = codec.releases_reading(source, model)
     if codec.domain is not None:
         return {runtime: tuple(releases) for runtime, releases in of_form.items()}
-    from formats.codecs.onnxruntime_releases import RELEASES, is_before, limits_of, operators_of, reading
+    from formats.codecs.onnxruntime_releases import RELEASES, lacks, limits_of, operators_of, reading
     from formats.onnxpb.value_types import type_uses
 
     newest: dict[str, int] = {}
@@ -402,7 +447,7 @@ def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> 
     releases = reading(model.ir_version or 0, newest)
     for limit in limits_of(model, operators_of(nodes), type_uses(model)) if releases else ():
         # The answer is "1.15 and later", so that older ones before a gap are left out.
-        releases = tuple(release for release in releases if not is_before(release, limit.first))
+        releases = tuple(release for release in releases if not lacks(release, limit.first))
     read_form = of_form.get(ONNXRUNTIME, RELEASES)
     return {ONNXRUNTIME: tuple(release for release in releases if release in read_form)}
 
@@ -475,6 +520,7 @@ def _findings(model: Model, chosen: RuntimeOptions) -> RuntimeFindings:
 
 def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ...]) -> RuntimeFindings:
     """Whether a release of onnxruntime reads the versions of a model."""
+    from formats.onnxruntime import small_constants
     from formats.verbs.steps.versions import in_versions
 
     stops: tuple[str, ...] = ()
@@ -484,6 +530,8 @@ def _of_onnxruntime(model: Model, chosen: RuntimeOptions, losses: tuple[Loss, ..
     except UnsupportedError as error:
         stops = (error.message,)
     changes = tuple(Change("", "", "model", (), edit.detail, True) for edit in result.edits)
+    reason = "a small constant comes into the graph, since it is read before data files"
+    changes += tuple(Change(where, "", "", (), reason, True) for where in small_constants.outside(model))
     lacking = [loss for loss in result.losses if loss.kind == "runtime" and loss.matters]  # what the release lacks
     stops += tuple(loss.detail for loss in lacking)
     others = tuple(loss for loss in result.losses if loss not in lacking)

@@ -48,7 +48,7 @@ from formats.verbs.steps.replacement import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Unpack
 
@@ -428,55 +428,69 @@ def _write(
 
     `names` are those of data files beside the new model, by location; the files at `left` are of the replaced model.
     """
-    _, dst, moves, engine, replacement = request
-    listed = {file.location: file for file in opened.listed.files}  # the location of the model is empty
+    src, dst, moves, engine, replacement = request
     destinations = {location: dst.parent / name for location, name in names.items()}
+    olds = {file.location: file.path for file in opened.listed.files}  # the location of the model is empty
     # Data that is already there, such as weights that another model has, too, is used and not written again.
     here = {
         location
         for location, path in destinations.items()
-        if path == listed[location].path or _is_there(path, opened.data[location])
+        if path == olds[location] or _is_there(path, opened.data[location])
     }
     used = {
         destinations.get(at, dst.parent / at): file for at, file in opened.data.items() if at in here or at not in names
     }
-    new: list[WrittenFile] = []
-    renamed: list[Renamed] = []
-    copied: list[FilePlan] = []
-    for location in (location for location in names if location not in here):
-        path, file, old = destinations[location], opened.data[location], listed[location]
-        new.append(WrittenFile(path, file.nbytes))
-        # A further name costs nothing; what stays at its old place, and what a link leads to, is copied instead.
-        if moves and not (old.stays or old.leads_to):
-            renamed.append(Renamed(path, file, old.path))
-        else:
-            copied.append(whole_file(path, file.span()))
-    # A graph that does not change, and whose data needs no copy, is renamed like its data: the bytes stay the same.
+    new = {location: path for location, path in destinations.items() if location not in here}
     changes = any(location != name for location, name in names.items())
     graph = whole_file(dst, opened.source)
     if changes:
         graph = lookup.by_name(opened.listed.format).plan_graph(opened.model, dst)
-    if moves and not (copied or changes or listed[""].leads_to or listed[""].stays):
-        renamed.append(Renamed(dst, opened.file, listed[""].path))
-        files: tuple[FilePlan, ...] = ()
-    else:
-        files = (*copied, graph)
+    files, renamed = _files(request, opened, new, graph, changes=changes)
     if renamed:
         opened.file.check_in_place()
-    pairs = [(dst, request.src), *((path, listed[location].path) for location, path in destinations.items())]
-    has_links = any(new != old and new.is_file() and new.samefile(old) for new, old in pairs)
     is_free = all(location in here or not os.path.lexists(path) for location, path in destinations.items())
-    if moves and has_links and is_free and is_written(graph):  # by a move that was killed; it is written again
-        engine = replace(engine, overwrite=True)
+    further_names = [(src, dst), *((olds[location], path) for location, path in destinations.items())]
+    if moves and is_free and _have_names(further_names) and is_written(graph):  # by a move that was killed
+        engine = replace(engine, overwrite=True)  # it is written again
     replaced = execute_replacing(
-        Work(WritePlan(files, permissions=_permissions(opened), used=used), tuple(renamed)),
+        Work(WritePlan(tuple(files), permissions=_permissions(opened), used=used), tuple(renamed)),
         engine,
         old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
         left=left,
         clean=replacement.clean,
         goes=[opened.listed.path] if moves else (),
     )
-    return (*new, WrittenFile(dst, graph.nbytes)), replaced
+    written = (WrittenFile(path, opened.data[location].nbytes) for location, path in new.items())
+    return (*written, WrittenFile(dst, graph.nbytes)), replaced
+
+
+def _files(
+    request: _Request, opened: OpenedFiles, new: Mapping[str, Path], graph: FilePlan, *, changes: bool
+) -> tuple[list[FilePlan], list[Renamed]]:
+    """The files that are written, and those that get a further name, which costs nothing; the graph is the last one.
+
+    `new` has the places of data files, by location; `changes` says whether the graph gets other bytes.
+    """
+    written: list[FilePlan] = []
+    renamed: list[Renamed] = []
+    model, *data = opened.listed.files
+    for old in data:
+        if path := new.get(old.location):
+            file = opened.data[old.location]
+            if request.moves and not (old.stays or old.leads_to):
+                renamed.append(Renamed(path, file, old.path))
+            else:  # what stays at its old place, and what a link leads to, is copied
+                written.append(whole_file(path, file.span()))
+    if request.moves and not (written or changes or model.stays or model.leads_to):
+        renamed.append(Renamed(request.dst, opened.file, model.path))
+    else:
+        written.append(graph)
+    return written, renamed
+
+
+def _have_names(pairs: Iterable[tuple[Path, Path]]) -> bool:
+    """Whether one of these files also has the second name of its pair."""
+    return any(new != old and new.is_file() and new.samefile(old) for old, new in pairs)
 
 
 def _permissions(opened: OpenedFiles) -> Permissions:

@@ -29,33 +29,56 @@ RATE_FROM_BYTES = 1_000_000  # for fewer bytes, the rate depends more on the mac
 GATHERED = {SPECIAL: ("NaN", "infinities", "empty tensors"), DOCUMENTATION: ("documentation",)}
 
 
-# The verdict about a model that was made of others, what begins the line of an edit, and what many edits are, by kind.
+# The verdict about a model that was made of others, the rounding to another type of floats, what begins the line of an
+# edit, and what many edits are, by kind.
 VERDICTS = {
     "tensor": "the same elements",
     "weights": "differs: the weights are new",
     "bypass": "differs: nodes are bypassed",
+    "initializer_to_input": "computes the same, with more inputs",
+    "input_to_initializer": "computes the same, with fewer inputs",
+    "uint8_input": "computes the same, from uint8 inputs",
+    "layout": "computes the same, with other layouts",
+    "set_operator": "differs: operators of nodes are others",
+    "set_domain": "differs: domains of nodes are others",
+    "set_attribute": "differs: attributes of nodes are others",
     "extract": "computes the same as this part of the model",
     "merge": "computes the same as both models",
+}
+ROUNDING = {
+    "weights_dtype": ", up to rounding of weights",
+    "dtype": ", up to rounding to float16",
+    "dtype=bfloat16": ", up to rounding to bfloat16",
+    "dtype=float32": ", up to rounding",
 }
 WORDS = {
     "opset": "converted",
     "ir_version": "converted",
-    "dtype": "converted",
+    **dict.fromkeys(ROUNDING, "converted"),
     "tensor": "extracted",
     "extract": "extracted",
     "merge": "merged",
     "inputs": "note",
     "stays": "note",
+    "type": "note",
     "in_place": "in place",
 }
 MANY = {
     "rename": "names changed",
     "dim": "dims changed",
+    "cast": "weights converted to the types in the model",
+    "initializer_to_input": "weights are inputs",
+    "input_to_initializer": "inputs are weights",
     "metadata": "texts of the metadata changed",
     "merge": "values and weights joined",
     "bypass": "nodes bypassed",
     "identity": "nodes that do nothing bypassed",
+    "set_operator": "nodes have another operator",
+    "set_domain": "nodes have another domain",
+    "set_attribute": "attributes of nodes set",
     "add_output": "values are outputs",
+    "uint8_input": "inputs are uint8",
+    "layout": "layouts changed",
     "remove_output": "values are no outputs any more",
     "inputs": "inputs are not needed, and left out",
 }
@@ -103,6 +126,23 @@ def written_files(files: Iterable[FilePlan]) -> tuple[WrittenFile, ...]:
     return tuple(WrittenFile(file.path, file.nbytes) for file in files)
 
 
+class OutputDifference(NamedTuple):
+    """How an output of two models differs that ran on the same inputs: at most by `largest`, of a number `magnitude`.
+
+    Both are `None` if the outputs have other dims or other NaN, or are no numbers; `detail` says so.
+    """
+
+    output: str
+    largest: float | None
+    magnitude: float | None
+    detail: str
+
+
+def check_lines(differences: Iterable[OutputDifference]) -> list[str]:
+    """A line for each output of two models that ran on the same inputs."""
+    return [f"check: {each.output} {each.detail}" for each in differences]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ConversionReport:
     """The result of a conversion, and what the target could not express; `source` is `None` for a model from memory."""
@@ -124,6 +164,7 @@ class ConversionReport:
     removed: tuple[Path, ...] = ()  # files of the replaced model
     edits: tuple[Edit, ...] = ()  # what was changed in the model
     is_translated: bool = False  # into other operators: those of the target, or from those of the source to ONNX's
+    checked: tuple[OutputDifference, ...] = ()  # if both models ran
 
     def __str__(self) -> str:
         """What was written, whether it computes the same, and what differs, as the command prints it."""
@@ -162,8 +203,9 @@ class ConversionReport:
         is_translated = bool(self.is_translated or self.changes or "opset" in kinds)
         if not (is_translated or kinds - {"in_place"}):
             return verdict(self.losses)
-        is_computed = is_translated or "fold" in kinds
-        rounding = ", up to rounding to float16" if "dtype" in kinds else ", up to rounding" if is_computed else ""
+        rounding = next((words for kind, words in ROUNDING.items() if kind in kinds), "")
+        if not rounding and (is_translated or "fold" in kinds):
+            rounding = ", up to rounding"
         same = next((words for kind, words in VERDICTS.items() if kind in kinds), "computes the same")
         return verdict(self.losses, same, "" if same.startswith(DIFFERS) else rounding)
 
@@ -174,7 +216,7 @@ class ConversionReport:
             "seconds": round(self.seconds, 6),
             **fields_as_json(self, "verdict edits losses notes changes settings"),
             "usage": self.usage or None,
-            **fields_as_json(self, "backup removed"),
+            **fields_as_json(self, "backup removed" + " checked" * bool(self.checked)),
         }
 
 
@@ -225,6 +267,7 @@ def answer(
     return [
         _written(report),
         *([report.verdict] if report.losses or not one_of_many else []),
+        *check_lines(report.checked),
         *files,
         *edit_lines(report.edits, more, every=every),
         *loss_lines((loss for loss in report.losses if has_notes or loss.matters), more, every=every),

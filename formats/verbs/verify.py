@@ -18,6 +18,8 @@ from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, ONNX, dtypes
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, SparseTensor
 from formats.onnxpb.newer_parts import newer_parts
+from formats.onnxpb.node_check import NodeCheck
+from formats.onnxruntime import small_constants
 from formats.options import make_options
 from formats.tensordata.file import AbsentFile, File, with_storage
 from formats.tensordata.interrupted import is_interrupted, strange_files
@@ -28,7 +30,6 @@ from formats.verbs.report import fields_as_json
 from formats.verbs.steps.opening import models_in, read_decoded
 from formats.verbs.verifying.findings import CODES, HIDDEN, Finding, finding_of
 from formats.verbs.verifying.graphs import function_problems, name_problems
-from formats.verbs.verifying.nodes import NodeCheck
 from formats.verbs.verifying.parts import index_problem, part_problems, sparse_problem, tensor_problem, version_problems
 from formats.verbs.verifying.types import type_problems
 from formats.words import counted
@@ -272,6 +273,11 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
             yield from starmap(finding_of, part_problems(where, part, model.ir_version or NEWEST_IR_VERSION))
     if in_order:
         yield from starmap(finding_of, type_problems(model))
+        if places := small_constants.outside(model):
+            are = "1 small constant is" if len(places) == 1 else f"{len(places):,} small constants are"
+            read = "it" if len(places) == 1 else "them"
+            detail = f"{are} in another file, but onnxruntime reads {read} before that file; converted, the model loads"
+            yield finding_of("V606", places[0], detail)
 
 
 # Tensors

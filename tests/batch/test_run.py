@@ -30,7 +30,7 @@ from formats.verbs.arguments import path_of
 from formats.verbs.report import error_as_json
 from tests import commands
 from tests.batch.fleets import environment, lines, save, sha256
-from tests.systems import PATIENCE_SECONDS
+from tests.systems import PATIENCE_SECONDS, open_files
 
 COUNT = 6
 KILLS = int(os.environ.get("FORMATS_KILLS", "6"))
@@ -89,6 +89,17 @@ def test_a_failure_does_not_stop_the_rest(sources: list[Path], processes: int) -
     assert results[1].error.path == sources[1]
     assert given[2][1].read_bytes() == b"precious"
     assert sorted(path.name for path in given[0][1].parent.iterdir()) == ["m2.onnxz", "m4.onnxz", "m5.onnxz"]
+
+
+def test_a_failed_job_keeps_no_file_open(tmp_path: Path) -> None:
+    """The errors of failed jobs are kept to the end, but not their files: a system allows few open ones."""
+    jobs = [(tmp_path / f"{number}.onnx", tmp_path / f"{number}.rten") for number in range(3)]
+    for source, _ in jobs:
+        source.write_bytes(b"bad")
+    before = open_files()
+    results = formats.convert_many(jobs, processes=1)
+    assert ["failed"] * 3 == [result.state for result in results]
+    assert before == open_files()
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -26,6 +26,7 @@ MEANINGS = {
     "--runtime": "a verb that writes adapts the model to its runtime; one that reads says whether the runtime takes it",
     "--external-data": "share names the file that all models share",
     "--alignment": "share begins weights at pages",
+    "--dim": "edit changes the model, inspect only what it shows of types and work",
     "--prefix": "merge puts it before the names of the second model",
 }
 

@@ -213,8 +213,9 @@ def test_a_list_names_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert run("batch", "b.onnx", "--list", "-", "--out", "two", "--to", "onnxz").exit_code == 0
     assert tree("two") == ["a.onnxz", "b.onnxz"]
     assert run("batch", "--list", "no such", "--out", "two", "--to", "onnxz").exit_code == 1
-    Path("list").write_bytes(b"a\0b")
-    assert run("batch", "--list", "list", "--out", "two", "--to", "onnxz").exit_code == 2
+    for text in ("a\0b", "a.onnx\n.", "/", "a.onnx/../.."):
+        Path("list").write_text(text)
+        assert run("batch", "--list", "list", "--out", "two", "--to", "onnxz").exit_code == 2 - (".." in text)
 
 
 def test_json_has_all_jobs(folder: Path) -> None:

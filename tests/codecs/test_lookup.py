@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
 import formats
@@ -57,6 +58,19 @@ def test_content_is_recognised(only, matches: dict[str, Match], path: str | None
     """A strong match decides, then the extension of a codec with a match, then a weak match."""
     only([codec(name, match) for name, match in matches.items()])
     assert chosen == lookup.for_reading(b"", 1, Path(path) if path else None).name
+
+
+@pytest.mark.parametrize("field", [field.name for field in onnx.ModelProto.DESCRIPTOR.fields])
+def test_each_field_of_a_model_is_known(field: str) -> None:
+    """A short model without an IR version, with a graph and any other field, is recognised as ONNX."""
+    proto = onnx.ModelProto(graph=onnx.GraphProto(name="g" * 40))
+    row = proto.DESCRIPTOR.fields_by_name[field]
+    if row.message_type is not None and row.is_repeated:
+        getattr(proto, field).add()
+    elif row.message_type is None:
+        setattr(proto, field, "text" if row.cpp_type == row.CPPTYPE_STRING else 1)
+    data = proto.SerializeToString() + b"\x12" + bytes([20]) + b"p" * 20  # the producer, behind it
+    assert lookup.by_name("onnx").sniff(data, len(data)) is not Match.NONE
 
 
 def test_nothing_is_recognised_that_no_codec_claims(only) -> None:  # type: ignore[no-untyped-def]

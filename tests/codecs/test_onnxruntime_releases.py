@@ -18,8 +18,8 @@ from formats.codecs.onnxruntime_releases import (
     NEWEST,
     RELEASES,
     first_with_kernel,
-    is_before,
     lacking,
+    lacks,
     reading,
     type_rows,
 )
@@ -127,7 +127,7 @@ def test_the_rows_of_types_are_of_types_that_operators_may_have() -> None:
             signature = signature_of(ONNX, name, version)
             assert signature is not None
             assert kind in signature.sets[parameter], (name, version, parameter)
-            assert is_before(since, first)
+            assert lacks(since, first)
             count += 1
     assert count > 1000
     assert lacking(TypeUse("Add", 14, "T", "tensor(int8)"), 17) == ("1.8", "1.21")
@@ -163,11 +163,11 @@ def test_kernels_are_as_the_rows_say() -> None:
             loaded[version.op_type, version.since] = True
             uses = type_uses(formats.from_onnx(proto))
             rows = {use: lacking(use, proto.opset_import[0].version) for use in uses}
-            untrue += [use for use, row in rows.items() if row is not None and is_before(release, row[1])]
+            untrue += [use for use, row in rows.items() if row is not None and lacks(release, row[1])]
     wrong = {
         (name, since): runs
         for (name, since), runs in loaded.items()
-        if runs == is_before(release, first_with_kernel(name, since))
+        if runs == lacks(release, first_with_kernel(name, since))
     }
     assert wrong == {}
     assert untrue == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -16,6 +18,7 @@ import formats
 from formats.editing.dims import set_dims_in
 from formats.editing.inference import names_in_dim, replaced
 from formats.ir.copies import copied
+from tests.systems import open_files
 
 FLOAT = TensorProto.FLOAT
 
@@ -109,6 +112,19 @@ def test_a_constant_that_contradicts_is_refused() -> None:
     fixed.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, [24]))
     with pytest.raises(formats.EditError, match=r"does not fit these dims: .*flat"):
         set_dims(fixed, {"x:0:0": 4})
+
+
+def test_a_model_whose_shapes_were_wrong_is_closed(tmp_path: Path) -> None:
+    """After shapes that the model stated wrongly were inferred again, its file is closed, without the collector."""
+    wrong = model()
+    wrong.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 5
+    onnx.save(wrong, tmp_path / "m.onnx")
+    gc.disable()
+    try:
+        formats.edit(tmp_path / "m.onnx", tmp_path / "new.onnx", dim={"batch": 1, "seq": 3})
+        assert str(tmp_path / "m.onnx") not in open_files()
+    finally:
+        gc.enable()
 
 
 def computed(proto: onnx.ModelProto, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -141,6 +141,15 @@ def all_names(model: Any) -> dict[str, str]:
     return {name: f"new_{name}" for name in names | {value.name for value in model.graph.input}}
 
 
+def with_layouts(model: Any) -> Any:
+    """The model with uint8 inputs, and another layout of all inputs and outputs, which get a third dim for it."""
+    ends = [value for value in (*model.graph.input, *model.graph.output) if value.name != "c"]
+    for end in ends:
+        end.type.tensor_type.shape.dim[2:] = [formats.Dimension(dim_value=4)]
+    inputs = [value.name for value in model.graph.input if value.name != "c"]
+    return model.edit(uint8_input=inputs, scale="1/255", layout={end.name: "NLC" for end in ends})
+
+
 EDITS: dict[str, Callable[[Any], object]] = {
     "rename": lambda model: model.rename(all_names(model)),
     "bypass": lambda model: model.bypass("Identity"),
@@ -150,9 +159,18 @@ EDITS: dict[str, Callable[[Any], object]] = {
         add_output="all", remove_output=[node.output[0] for node in model.graph.node[1:]]
     ),
     "prefix": lambda model: model.edit(prefix="a/"),
+    "node settings": lambda model: model.edit(
+        set_operator={node.output[0]: node.op_type for node in model.graph.node},
+        set_attribute={f"{node.output[0]}.axis": 1 for node in model.graph.node if node.op_type == "Concat"},
+    ),
     "strip": lambda model: model.edit(strip_docs=True, strip_training=True),
     "fold": lambda model: model.edit(fold=True),
+    "uint8 and layout": with_layouts,
     "prune": lambda model: model.edit(prune=True),
+    "dedup": lambda model: formats.dumps(model, "onnx", dedup=True),
+    "weights as inputs and back": lambda model: model.edit(
+        initializer_to_input=[tensor.name for tensor in model.graph.initializer] or None
+    ).edit(input_to_initializer={tensor.name: tensor for tensor in model.graph.initializer}),
     "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
     "merge": lambda model: model.merge(model),
     "merge in a row": lambda model: model.merge(model, {model.graph.output[0].name: model.graph.input[0].name}),
@@ -162,7 +180,11 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
     "opset down": lambda model: formats.dumps(model, "onnx", opset=13),
     "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "int4": lambda model: formats.dumps(model, "onnx", weights_dtype="int4", runtime="onnxruntime"),
     "sort": lambda model: model.sort(),
+    "find": lambda model: model.find(lambda op, x, y: op.Add(op.Identity(x), y)),
+    "rewrite": lambda model: model.rewrite(lambda op, x: op.Identity(x), lambda op, x: op.Abs(op.Abs(x))),
+    "rewrite to nothing": lambda model: model.rewrite(lambda op, x: op.Identity(x), lambda op, x: x),
     "values": lambda model: model.values(),
     "to onnxz": lambda model: formats.dumps(model, "onnxz"),
     "to rten": lambda model: formats.dumps(model, "rten"),
@@ -174,6 +196,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
 VERBS: dict[str, Callable[[Path], object]] = {
     "verify": formats.verify,
     "inspect": formats.inspect,
+    "shapes and macs": lambda path: formats.inspect(path, shapes=True, macs=True),
     "diff": lambda path: formats.diff(path, path.with_name("twin.onnx")),
     "files": formats.files,
 }

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.editing.folding import constants_of
+from formats.verbs.shapes import shapes_of_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,17 +30,24 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "dim": lambda model: model.edit(dim={"x:0": 8}),
     "dim by name": lambda model: model.edit(dim={"x:0": "batch"}),
     "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "int4": lambda model: formats.dumps(model, "onnx", weights_dtype="int4", runtime="onnxruntime"),
     "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
     "opset down": lambda model: formats.dumps(model, "onnx", opset=11),
     "for onnxruntime": lambda model: formats.dumps(model, "onnx", runtime="onnxruntime==1.16"),
     "bypass": lambda model: model.edit(bypass=["broken"]),
+    "operator and attribute": lambda model: model.edit(
+        set_operator={"broken": "Relu"}, set_attribute={"broken.axis": 1, "broken.alpha": 0.5, "broken.value": [1]}
+    ),
+    "domain": lambda model: model.edit(set_domain={"broken": "com.microsoft"}, set_attribute={"broken.a": 1}),
     "outputs": lambda model: model.edit(add_output="all"),
     "fold": lambda model: model.edit(fold=True),
+    "uint8 input": lambda model: model.edit(uint8_input=["x"], scale="1/255", mean=[1, 2, 3, 4]),
     "prune": lambda model: model.edit(prune=True),
     "sort": lambda model: model.edit(sort=True),
     "prefix": lambda model: model.edit(prefix="p/", rename={"x": "q"}),
     "extract": lambda model: model.extract(outputs=["r"]),
     "merge": lambda model: model.merge(model),
+    "shapes and macs": lambda model: shapes_of_model(model, lists_values=True, counts_macs=True, dim={"x:0": 8}),
     "to rten": lambda model: formats.dumps(model, "rten"),
     "to ort": lambda model: formats.dumps(model, "ort"),
 }

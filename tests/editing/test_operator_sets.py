@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing import operator_rewritings
+from formats.editing import node_conversion, operator_rewritings, version_steps
+from formats.editing.node_forms import LoneNode, NoFormError
 from formats.editing.operator_sets import version_of, with_opset
+from formats.editing.version_steps import Step
 from formats.errors import UnsupportedError
+from formats.ir import ONNX
+from formats.onnxpb.operator_sets import form_of, signatures_of
 from formats.tensordata.plan import RARE, SPECIAL
 
 pytest.importorskip("onnx", minversion="1.22")
@@ -552,3 +557,49 @@ def test_constants_of_definitions_are_tensors() -> None:
     assert set(names) == {"value"}
     mean, deviation = X.mean(-1, keepdims=True), X.std(-1, keepdims=True)
     np.testing.assert_allclose(run(new), (X - mean) / deviation + 1, rtol=1e-3)
+
+
+def test_a_step_without_rewriting_takes_references_to_attributes() -> None:
+    """Where nothing of a node changes but types, its attributes may be those of the function around it."""
+    unchanging = {Step(), version_steps.STEPS["Cast", 24]}
+    refused = []
+    for operator in {schema.name for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain}:
+        for versions in pairwise(sorted(signatures_of(ONNX, operator))):
+            forms = [form_of(ONNX, operator, version) for version in versions]
+            if version_steps.step_to("", operator, versions[1]) not in unchanging:
+                continue
+            assert all(form is not None and form.inputs is not None for form in forms)
+            attributes = {name: kind for name, (kind, _) in forms[0].attributes.items() if name in forms[1].attributes}
+            least = [(form.inputs.least, max(1, form.outputs.least)) for form in forms]
+            inputs, outputs = map(max, zip(*least, strict=True))
+            node = formats.Node(
+                [f"i{index}" for index in range(inputs)],
+                [f"o{index}" for index in range(outputs)],
+                op_type=operator,
+                attribute=[
+                    formats.Attribute(name, ref_attr_name="r", type=kind)
+                    for name, kind in attributes.items()
+                    if kind not in node_conversion.GRAPHS
+                ],
+            )
+            for given, wanted in (versions, reversed(versions)):
+                try:
+                    made = node_conversion.converted(LoneNode(node, {}, {}), given, wanted).nodes
+                except NoFormError as error:
+                    refused.append(f"{operator} {given} -> {wanted}: {error}")
+                else:
+                    assert made == [node]
+    assert refused == []
+
+
+def test_a_cast_to_the_type_of_a_call() -> None:
+    """A Cast whose type the call of its function says goes through version 24; what may differ is a note."""
+    body = [NODE("Cast", ["p"], ["q"])]
+    body[0].attribute.append(onnx.AttributeProto(name="to", ref_attr_name="k", type=onnx.AttributeProto.INT))
+    function = helper.make_function("me", "F", ["p"], ["q"], body, [helper.make_opsetid("", 23)], attributes=["k"])
+    call = NODE("F", ["x"], ["y"], domain="me", k=TensorProto.FLOAT)
+    model = model_of([call], 23, sets=[helper.make_opsetid("me", 1)], functions=[function])
+    new, result = with_opset(model, 25)
+    assert [loss.seen for loss in result.losses] == [SPECIAL]
+    back, _ = with_opset(new, 21)
+    np.testing.assert_array_equal(run(back), run(model))

@@ -37,6 +37,15 @@ def weight_of(seed: int) -> np.ndarray:
     return np.array([2 + seed % 5], "float32")
 
 
+def rewritten(old: Path, new: Path) -> None:
+    """Put Identities around each Add and Mul, other nodes in place of each Sub, and take the Identities out again."""
+    model = formats.load(old)
+    model = model.rewrite(lambda op, x, y: op.Add(x, y), lambda op, x, y: op.Identity(op.Add(op.Identity(x), y)))
+    model = model.rewrite(lambda op, x, y: op.Mul(x, y), lambda op, x, y: op.Identity(op.Mul(x, op.Identity(y))))
+    model = model.rewrite(lambda op, x, y: op.Sub(x, y), lambda op, x, y: op.Add(op.Mul(y, np.float32([-1])), x))
+    formats.save(model.rewrite(lambda op, x: op.Identity(x), lambda op, x: x), new)
+
+
 EDITS: dict[str, tuple[Callable[[int], Edit], Callable[[Inputs], Inputs]]] = {
     "rename to inner names": (
         lambda _: lambda old, new: formats.edit(old, new, rename={"x": "t", "w": "h", "c1": "z"}),
@@ -49,6 +58,7 @@ EDITS: dict[str, tuple[Callable[[int], Edit], Callable[[Inputs], Inputs]]] = {
     ),
     "dim": (lambda _: lambda old, new: formats.edit(old, new, dim={"n": 2}), renamed()),
     "prefix": (lambda _: lambda old, new: formats.edit(old, new, prefix="t"), renamed(x="tx", c1="tc1", c2="tc2")),
+    "rewrite": (lambda _: rewritten, renamed()),
     "prune": (lambda _: lambda old, new: formats.edit(old, new, prune=True), renamed()),
     "opset 11": (lambda _: lambda old, new: formats.edit(old, new, opset=11), renamed()),
     "opset 21": (lambda _: lambda old, new: formats.edit(old, new, opset=21), renamed()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 from safetensors.numpy import save_file
@@ -20,6 +22,7 @@ from formats.editing.weight_files import read_weights
 from formats.editing.weights import set_weights_in
 from formats.ir.copies import copied
 from formats.tensordata.sources.source import FileSpan
+from tests import commands
 
 NEW = np.arange(1024, dtype="float32").reshape(32, 32) * 2
 
@@ -348,3 +351,167 @@ def test_an_index_names_a_file_that_is_missing(tiny_model: Path) -> None:
         formats.ExternalDataError, match=r"model\.safetensors\.index\.json: location 'long.* is too long"
     ):
         formats.edit(tiny_model, tiny_model.with_name("new.onnx"), weights=path)
+
+
+# One weight of a file, of another type, and of another size
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a model whose last weight decides how many classes there are."""
+    monkeypatch.chdir(tmp_path)
+    x, y = (helper.make_tensor_value_info(name, 1, ["n", size]) for name, size in (("x", 4), ("y", 3)))
+    nodes = [
+        helper.make_node("MatMul", ["x", "body"], ["h"]),
+        helper.make_node("MatMul", ["h", "head"], ["y"]),
+    ]
+    weights = [
+        numpy_helper.from_array(np.ones(dims, "float32"), name) for name, dims in (("body", (4, 4)), ("head", (4, 3)))
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+    return tmp_path
+
+
+def computed(path: str) -> Any:
+    """What onnxruntime computes of ones."""
+    return onnxruntime.InferenceSession(path).run(None, {"x": np.ones((1, 4), "float32")})[0]
+
+
+@pytest.mark.usefixtures("head")
+@pytest.mark.parametrize("form", ["npy", "npz", "safetensors", "onnx", "columns.npy", "big.npy"])
+def test_one_weight_of_a_file(form: str) -> None:
+    """NAME=FILE is the tensor with this name in a file of any kind, or the only one that is there."""
+    new = np.arange(12, dtype="float32").reshape(4, 3)
+    file = f"any.{form}"
+    if form == "onnx":
+        formats.edit("m.onnx", file, weights={"head": new})
+    elif form == "safetensors":
+        save_file({"any": new}, file)
+    elif form == "npz":
+        np.savez(file, any=new)
+    else:
+        np.save(file, {"columns.npy": np.asfortranarray(new), "big.npy": new.astype(">f4")}.get(form, new))
+    done = commands.run("formats", "edit", "m.onnx", "new.onnx", "--weights", f"head={file}")
+    assert done.exit_code == 0, done.output
+    assert f"1 weight of 2 replaced from {file}" in done.output
+    np.testing.assert_array_equal(computed("new.onnx"), np.full((1, 4), 4, "float32") @ new)
+    formats.edit("m.onnx", "library.onnx", weights={"head": file})
+    assert Path("library.onnx").read_bytes() == Path("new.onnx").read_bytes()
+
+
+@pytest.mark.usefixtures("head")
+def test_what_is_extracted_goes_in_again() -> None:
+    """A weight that was written to a file by its name is taken from there, and several files can be given."""
+    for suffix in ("npy", "safetensors"):
+        formats.extract("m.onnx", f"head.{suffix}", tensor="head")
+        formats.edit("m.onnx", f"{suffix}.onnx", weights=f"head.{suffix}")
+        assert formats.diff("m.onnx", f"{suffix}.onnx").equal
+    np.save("body=2.npy", np.full((4, 4), 2, "float32"))
+    np.save("w.npy", np.full((4, 3), 3, "float32"))
+    commands.run("formats", "edit", "m.onnx", "new.onnx", "--weights", "body=body=2.npy", "--weights", "head=w.npy")
+    assert (computed("new.onnx") == 96).all()
+
+
+@pytest.mark.usefixtures("head")
+@pytest.mark.parametrize(
+    "value,message",
+    [
+        ("other=head.npy", "no weight is called 'other'; the weights are body, head"),
+        ("head=two.npz", "two.npz has no tensor 'head'; the tensors are a, b"),
+        ("head=missing.npy", "missing.npy"),
+        ("head.npy=1.npz", "no weight is called 'head.npy'; did you mean head?"),
+        ("bad.npy", "this is no valid .npy file"),
+    ],
+)
+def test_one_weight_that_is_not_there(value: str, message: str) -> None:
+    """The name of no weight, a file without the tensor, and a damaged file are errors that name them."""
+    np.save("head.npy", np.ones((4, 3), "float32"))
+    np.savez("two.npz", a=NEW, b=NEW)
+    Path("bad.npy").write_bytes(b"\x93NUMPY\1\0")
+    done = commands.run("formats", "edit", "m.onnx", "new.onnx", "--weights", value)
+    assert done.exit_code == 1
+    assert message in done.output
+    assert not Path("new.onnx").exists()
+
+
+@pytest.mark.usefixtures("head")
+@pytest.mark.parametrize("given", ["float16", "float64", "bfloat16"])
+def test_another_float_type_is_converted(given: str) -> None:
+    """With `cast`, weights of another float type are rounded to that of the model, and a report says so."""
+    new = (np.arange(12).reshape(4, 3) / 7).astype(ml_dtypes.bfloat16 if given == "bfloat16" else given)
+    with pytest.raises(formats.EditError, match=r"head has type \w+, but FLOAT in the model; `cast=True` converts it"):
+        formats.edit("m.onnx", "new.onnx", weights={"head": new})
+    report = formats.edit("m.onnx", "new.onnx", weights={"head": new}, cast=True)
+    assert ("cast", "head is converted to its type in the model", "") in report.edits
+    np.testing.assert_array_equal(formats.load("new.onnx").tensor("head").numpy(), new.astype("float32"))
+
+
+@pytest.mark.usefixtures("head")
+@pytest.mark.parametrize("wanted", ["float16", "bfloat16"])
+def test_a_cast_to_fewer_bits(wanted: str) -> None:
+    """Weights are rounded to a type of fewer bits as numpy does it; a number that is too large is an error."""
+    kind = np.dtype(ml_dtypes.bfloat16 if wanted == "bfloat16" else wanted)
+    model = formats.Model(ir_version=8, graph=formats.Graph(initializer=[formats.from_numpy(np.zeros(3, kind), "w")]))
+    new = np.array([1 / 3, -np.inf, np.nan], "float32")
+    cast = model.edit(weights={"w": new}, cast=True).graph.initializer[0].numpy()
+    assert cast.tobytes() == new.astype(kind).tobytes()
+    large = model.edit(weights={"w": np.array([1, 3.4e38, 1], "float32")}, cast=True)
+    with pytest.raises(formats.FormatError, match=f"w has numbers that are too large for {wanted.upper()}"):
+        formats.save(large, "new.onnx")
+    assert not Path("new.onnx").exists()
+    with pytest.raises(formats.EditError, match=f"w has type INT32, but {wanted.upper()} in the model$"):
+        model.edit(weights={"w": np.zeros(3, "int32")}, cast=True)
+
+
+@pytest.mark.usefixtures("head")
+def test_another_size_that_fits() -> None:
+    """Dims may change where the nodes fit them; shapes that follow are inferred, and a new interface is a warning."""
+    report = formats.edit("m.onnx", "new.onnx", weights={"head": np.full((4, 5), 2, "float32")})
+    assert [edit.detail for edit in report.edits] == [
+        "1 weight of 2 replaced", "head has dims [4, 5], but [4, 3] in the model"
+    ]  # fmt: skip
+    assert [(loss.kind, loss.matters) for loss in report.losses] == [("shape", True)]
+    assert computed("new.onnx").tolist() == [[32] * 5]
+    assert onnx.load("new.onnx").graph.output[0].type.tensor_type.shape.dim[1].dim_value == 5
+
+
+@pytest.mark.usefixtures("head")
+def test_another_size_that_does_not_fit() -> None:
+    """Dims that no node accepts, or that an input states, are refused with the reason."""
+    with pytest.raises(formats.EditError, match=r"head has dims \[5, 3\], but \[4, 3\] in the model; .*dimension"):
+        formats.edit("m.onnx", "new.onnx", weights={"head": np.zeros((5, 3), "float32")})
+    model = onnx.load("m.onnx")
+    model.graph.input.append(helper.make_tensor_value_info("head", 1, [4, 3]))
+    onnx.save(model, "m.onnx")
+    with pytest.raises(formats.EditError, match=r"but \[4, 3\] in the model, where it is an input"):
+        formats.edit("m.onnx", "new.onnx", weights={"head": np.zeros((4, 5), "float32")})
+
+
+@pytest.mark.parametrize(
+    "name,content,words",
+    [
+        ("w.npz", b"PK\3\4", "this is no valid .npz file: it is damaged, or in another format"),
+        ("w.safetensors", b"\2" + bytes(7) + b"[]", "the header is no JSON object"),
+        (
+            "w.safetensors",
+            b"\11" + bytes(7) + b'{"w": []}',
+            "this is no valid .safetensors file: it is damaged, or in another format",
+        ),
+        ("w.safetensors", b"\1" + bytes(7) + b"{", r"the text is not JSON \(line 1, column 2\)"),
+        ("w.safetensors.index.json", b"{", r"the text is not JSON \(line 1, column 2\)"),
+    ],
+)
+def test_no_text_of_another_package_in_an_error(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    """What zipfile, json, numpy and Python say of a damaged file is not in our error, which names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(formats.DecodeError, match=f"^.*{re.escape(name)}: {words}$") as raised:
+        read_weights(tmp_path / name)
+    assert str(raised.value.__cause__) not in str(raised.value)
+
+
+def test_a_damaged_file_of_an_index_is_named(tmp_path: Path) -> None:
+    """If a file of an index is damaged, the error names this file, not the index."""
+    (tmp_path / "w.safetensors").write_bytes(b"\1" + bytes(7) + b"{")
+    with pytest.raises(formats.DecodeError, match=r"w\.safetensors: the text is not JSON"):
+        read_weights(index(tmp_path, {"a": "w.safetensors"}))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-fuzz = pytest.importorskip("fuzz", reason="only POSIX tells and limits the memory of a process")
+fuzz = pytest.importorskip("tests.fuzzing.fuzz", reason="only POSIX tells and limits the memory of a process")
 
 SECONDS = "1"
 FEWEST = 20  # inputs of a format besides its seeds, even on a busy machine

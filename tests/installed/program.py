@@ -51,6 +51,7 @@ CALLS = {
     "rm": "formats.rm('split.onnx')",
     "save": "formats.save(M, 'saved.onnx', external_data=True, dtype='float16')",
     "share": "formats.share(['a.onnx', 'b.onnx'], 'shared')",
+    "to_dtype": "formats.to_dtype(M, 'bfloat16')",
     "to_onnx": "formats.to_onnx(M)",
     "to_onnx_ir": "formats.to_onnx_ir(M)",
     "unpack": "formats.unpack('whisper.onnxz', 'unpacked')",

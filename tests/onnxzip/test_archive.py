@@ -35,7 +35,6 @@ from formats.ir.model import (
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.wire.encoder import encode
 from formats.onnxzip import records
-from formats.onnxzip.archive import Duplicates
 from formats.onnxzip.entry_groups import Checksums, EntryGroup, grouped
 from formats.onnxzip.options import ArchiveOptions
 from formats.onnxzip.reader import read_entries
@@ -43,8 +42,8 @@ from formats.tensordata.engine import execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.plan import WritePlan, lay_out
 from formats.tensordata.sources.digest import new_digester
-from formats.tensordata.sources.source import Concat, Literal, Source, Transformed
-from formats.tensordata.sources.transform import Transform, varints
+from formats.tensordata.sources.source import Concat, Literal, Source
+from formats.tensordata.sources.transform import varints
 from tests.onnxzip.archives import Zeros
 from tests.programs import need
 
@@ -404,37 +403,6 @@ def test_any_model_makes_a_sound_archive(tensors: list[tuple[str, int]], alignme
 
 
 # Equal weights, and how entries are written
-
-
-class CountedReads(Literal):
-    """Bytes that record how often they were read."""
-
-    def __init__(self, data: bytes, reads: list[int]) -> None:
-        super().__init__(data)
-        object.__setattr__(self, "_reads", reads)
-
-    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
-        """Record the call and read."""
-        self._reads.append(len(self.data))  # type: ignore[attr-defined]
-        return super().read(offset, nbytes)
-
-
-def test_what_is_alone_in_its_size_is_not_read() -> None:
-    """Sources are read only if another has the same size, and then only once."""
-    reads: list[int] = []
-    duplicates = Duplicates()
-    for data in (b"a", b"bb", b"ccc", b"dd", b"ee"):
-        duplicates.first(CountedReads(data, reads))
-    assert [2, 2, 2] == reads
-
-
-@pytest.mark.parametrize("granule", [0, 4])
-def test_transformed_sources_are_compared_by_what_they_give(granule: int) -> None:
-    """Transformed sources are compared by their bytes after the transform, whether it works in pieces or not."""
-    flip = Transform("flip", granule, granule, lambda data: memoryview(bytes(255 - byte for byte in data)))
-    plain: Source = Literal(b"\xff" * 64)
-    duplicates = Duplicates()
-    assert duplicates.first(plain) is duplicates.first(Transformed(Literal(bytes(64)), flip, 64))
 
 
 def test_dedup_stores_equal_weights_once() -> None:

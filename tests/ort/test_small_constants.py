@@ -28,6 +28,8 @@ CASES = {
     "Slice": ("y = Slice(x, c, c)", ONE, True),
     "Expand": ("y = Expand(x, c)", np.array([2, 2]), True),
     "Identity": ("s = Identity(c) y = Reshape(x, s)", np.array([-1]), True),
+    "Range of onnxruntime": ("y = com.microsoft.Range(c, c)", np.array(1, np.float32), True),
+    "a function": ("y = own.f(x, c)", np.array([-1]), True),
     "Gather": ("y = Gather(x, c)", ONE, False),
     "Add": ("y = Add(x, c)", np.array([1, 1], np.float32), False),
 }
@@ -35,12 +37,19 @@ CASES = {
 
 def model(body: str, constant: np.ndarray, folder: Path) -> Path:
     """Write a model whose constant is in a data file, as onnx writes it, and return its path."""
-    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({X}, bool b) => (y) {{ {body} }}'
+    imports = '["" : 17, "com.microsoft" : 1, "own" : 1]'
+    text = f"""<ir_version: 8, opset_import: {imports}> g ({X}, bool b) => (y) {{ {body} }}
+        <opset_import: ["" : 17], domain: "own"> f (a, b) => (d) {{ d = Reshape(a, b) }}"""
     proto = onnx.parser.parse_model(text)
     proto.graph.initializer.append(numpy_helper.from_array(constant, "c"))
     proto.graph.output[0].type.tensor_type.elem_type = 1
-    onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    return folder / "m.onnx"
+    for attribute in (each for node in proto.graph.node for each in node.attribute if each.HasField("t")):
+        attribute.t.CopyFrom(
+            numpy_helper.from_array(numpy_helper.to_array(attribute.t))
+        )  # the parser makes no raw data
+    path = folder / "m.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="m.data", size_threshold=0, convert_attribute=True)
+    return path
 
 
 def loads(path: Path) -> bool:
@@ -58,7 +67,10 @@ def test_constants_that_are_read_at_load_come_into_the_graph(name: str, tmp_path
     body, constant, is_read = CASES[name]
     path = model(body, constant, tmp_path)
     assert loads(path) is not is_read
-    assert bool(formats.inspect(path).releases["onnxruntime"]) is not is_read
+    seen = formats.inspect(path, runtime="onnxruntime==1.32")
+    assert bool(seen.releases["onnxruntime"]) is not is_read
+    assert seen.runtime and seen.runtime.loads is not is_read and len(seen.runtime.changes) == is_read
+    assert ["V606" in finding.code for finding in formats.verify(path).notes] == [True] * is_read
     formats.convert(path, tmp_path / "same.onnx")
     report = formats.convert(path, tmp_path / "zero.onnx", external_data=True, size_threshold=0)
     for new in ("same.onnx", "zero.onnx"):
@@ -67,6 +79,21 @@ def test_constants_that_are_read_at_load_come_into_the_graph(name: str, tmp_path
         assert formats.diff(tmp_path / new, path).equal
     assert ["1 small constant stays" in loss.detail for loss in report.losses] == [True] * is_read
     assert (tmp_path / "zero.onnx.data").exists() is not is_read
+
+
+@pytest.mark.parametrize(
+    "body,is_read",
+    [
+        ("s = Constant <value = int64[1] {-1}> () y = Reshape(x, s)", True),
+        ("s = Constant <value = float[1] {2}> () y = Add(x, s)", False),
+    ],
+)
+def test_constants_of_nodes_in_a_data_file(body: str, is_read: bool, tmp_path: Path) -> None:
+    """The tensor of a Constant node in a data file counts where the value of the node is read at load."""
+    path = model(body, ONE, tmp_path)
+    assert path.read_bytes().count(b"location") == 2 and loads(path) is not is_read
+    assert bool(formats.inspect(path).releases["onnxruntime"]) is not is_read
+    assert ["V606" in finding.code for finding in formats.verify(path).notes] == [True] * is_read
 
 
 def test_small_tensors_of_nodes_stay_in_the_graph(tmp_path: Path) -> None:

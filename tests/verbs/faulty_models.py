@@ -502,6 +502,10 @@ FAULTS: dict[str, Fault] = {
         "g (float[2] x, float[3] z) => (float[2] y) { y = Add(x, z) }",
         "g (float[2] x, float[1] z) => (float[2] y) { y = Add(x, z) }",
     ),
+    "Max of shapes of which the first fits all": both(
+        "g (float[1] x, float[2] z, float[3] w) => (float[n] y) { y = Max(x, z, w) }",
+        "g (float[1] x, float[2] z, float[1] w) => (float[n] y) { y = Max(x, z, w) }",
+    ),
     "Concat of ranks that do not fit": both(
         "g (float[2] x, float[2,2] z) => (float[4] y) { y = Concat <axis = 0> (x, z) }",
         "g (float[2] x, float[2] z) => (float[4] y) { y = Concat <axis = 0> (x, z) }",

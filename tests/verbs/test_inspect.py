@@ -17,6 +17,7 @@ from formats.ir.summary import type_with_dims
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.inspect import RuntimeFindings
 from formats.verbs.model_files import layout
+from tests import commands
 
 TYPES = {
     "any": helper.make_tensor_type_proto(TensorProto.FLOAT, None),
@@ -269,3 +270,15 @@ def test_data_files_have_layouts(tiny_model: Path, tmp_path: Path) -> None:
     model, data = layout(tmp_path / "a.onnx")
     assert ["a.onnx", "w.data"] == [model.path.name, data.path.name]
     assert [(0, 4096, "tensor"), (4096, 1 << 17, "unused")] == [region[:3] for region in data.regions]
+
+
+def test_what_another_type_saves(tmp_path: Path) -> None:
+    """The bytes that weights lose with each type are known without writing, and the command names large savings."""
+    weights = {"w": np.zeros((1024, 512), "float32"), "h": np.zeros(3, "float16"), "i": np.zeros(9, "int64")}
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], tensors)), tmp_path / "m.onnx")
+    seen = formats.inspect(tmp_path / "m.onnx")
+    assert {"float16": 1 << 20, "bfloat16": 1 << 20, "float32": -6} == seen.savings
+    assert seen.savings == seen.to_json()["savings"]
+    lines = commands.run("formats", "inspect", tmp_path / "m.onnx").stdout.splitlines()
+    assert "note: --dtype float16 or bfloat16 saves up to 1.0 MB" in lines

@@ -220,16 +220,23 @@ class EnumTypeWrapper:
         return value.number
 
     def keys(self) -> list[str]:
-        """The names."""
-        return [value.name for value in self.DESCRIPTOR.values]
+        """The names that the installed release of `onnx` has, or all."""
+        return [name for name, _ in self.items()]
 
     def values(self) -> list[int]:
-        """The numbers."""
-        return [value.number for value in self.DESCRIPTOR.values]
+        """The numbers of these names."""
+        return [number for _, number in self.items()]
 
     def items(self) -> list[tuple[str, int]]:
-        """The names with their numbers."""
-        return [(value.name, value.number) for value in self.DESCRIPTOR.values]
+        """The names that the installed release of `onnx` has with their numbers, or all.
+
+        Programs look each of them up in tables of that release. Messages take the others, too.
+        """
+        try:
+            values = self.DESCRIPTOR._theirs().values
+        except AttributeError:
+            values = self.DESCRIPTOR.values
+        return [(value.name, value.number) for value in values]
 
     def __getattr__(self, name: str) -> int:
         value = self.DESCRIPTOR.values_by_name.get(name) if name != "DESCRIPTOR" else None

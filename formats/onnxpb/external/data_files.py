@@ -40,6 +40,7 @@ from formats.tensordata.plan import (
     Segment,
     lay_out,
 )
+from formats.tensordata.replacing.hidden import MAX_NAME_BYTES
 from formats.tensordata.sources.source import Concat, FileSpan, Literal, storage_key
 
 if TYPE_CHECKING:
@@ -176,10 +177,11 @@ class ExternalLayout:
 
 
 def _names_by_tensor(labels: list[str], stem: str) -> list[str]:
-    """A file name for each tensor, unique even if upper and lower case are the same."""
+    """A file name for each tensor, unique even if upper and lower case are the same; labels are cut where too long."""
+    most = MAX_NAME_BYTES - len(os.fsencode(f"{stem}._{len(labels)}.data"))
     names: dict[str, str] = {}
     for label in labels:
-        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)[:100]
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", label)[: max(min(most, 100), 0)]
         candidate, count = f"{stem}.{plain}.data", 1
         while candidate.lower() in names:
             count += 1

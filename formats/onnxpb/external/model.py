@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections import defaultdict
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -47,8 +48,9 @@ from formats.tensordata.plan import (
     WritePlan,
     lay_out,
 )
-from formats.tensordata.sources.source import Literal
-from formats.words import in_units, joined, listed
+from formats.tensordata.sources.digest import Duplicates
+from formats.tensordata.sources.source import Literal, storage_key
+from formats.words import counted, in_units, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,6 +120,9 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 
         return archive_links.plan_model(model, destination, options.size_threshold)
     weights = weights_of(model, options)
+    given = weights.outside
+    if options.dedup:
+        weights = weights._replace(outside=_with_equals_once(given, options))
     old = None  # the graph that has the data now; opened before it is asked, so that a later one is noticed
     if options.same_data:
         in_place = locations_of_source(weights.outside, destination)
@@ -136,11 +141,13 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     losses = [*weights.losses, *_beyond_limit(data_files, destination)]
     if in_place and not is_unused(weights.outside[0].source):
         losses.append(Loss("data_moved", "", f"all data was written again, which {_layout_in_words(options)}", USE))
+    if options.dedup:
+        losses += _saved(given, data_files)
     if options.external_data and model.graph is not None:
         losses += _kept(model.graph.initializer, weights)
     plan = plan_files([placed], data_files, losses)
     if options.external_data is None and plan.files[-1].nbytes > PROTOBUF_LIMIT_BYTES:
-        plan = plan_model(model, destination, OnnxOptions(external_data=True))
+        plan = plan_model(model, destination, OnnxOptions(external_data=True, dedup=options.dedup))
         detail = "the weights are in a data file, since onnx and onnxruntime read at most 2 GiB in one file"
         return plan._replace(losses=(*plan.losses, Loss("data_moved", "", detail, USE)))
     if options.strip_weights:
@@ -248,6 +255,33 @@ def weights_of(model: Model, options: OnnxOptions) -> Weights:
     return weights
 
 
+def _with_equals_once(moved_tensors: Sequence[MovedTensor], options: OnnxOptions) -> list[MovedTensor]:
+    """The same tensors; those with equal bytes have one source, so that they get one place."""
+    duplicates: defaultdict[tuple[int, ...], Duplicates] = defaultdict(Duplicates)
+    return [
+        moved._replace(source=duplicates[_kind_of(moved.tensor, options)].first(moved.source))
+        for moved in moved_tensors
+    ]
+
+
+def _kind_of(tensor: Tensor, options: OnnxOptions) -> tuple[int, ...]:
+    """What tensors in one place must have in common: in a `.safetensors` file the type and the shape."""
+    return (tensor.data_type or 0, *tensor.dims) if options.is_safetensors else ()
+
+
+def _saved(given: Sequence[MovedTensor], data_files: ExternalLayout) -> Iterator[Loss]:
+    """How much less there is in data files because tensors with equal bytes have one place; `given` had their own."""
+    before = {
+        (*_kind_of(moved.tensor, data_files.options), *storage_key(moved.source)): moved.source.nbytes
+        for moved in given
+    }
+    after = {*data_files.places.values()}
+    if (number := len(before) - len(after)) > 0:
+        nbytes = sum(before.values()) - sum(place.nbytes for place in after)
+        detail = f"{counted(number, 'weight')} with the bytes of another one: {in_units(nbytes)} less in data files"
+        yield Loss("dedup", "", detail, USE)
+
+
 def _read_at_load(model: Model, movable: Sequence[tuple[str, Tensor]], options: OnnxOptions) -> set[int]:
     """The `id` of each small tensor that onnxruntime reads before it opens a data file, so that it stays inside."""
     if options.external_data is False or not movable:
@@ -313,28 +347,17 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
 
     Raises: EncodeError or ExternalDataError as `plan_model` does.
     """
-    options = data_files.options
     first = models[0].destination
     names = data_files.names(first)
-    starts = [file.start for file in data_files.files]
-    losses = list(losses)
-    nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if options.checksum else ""
+    nonce = os.urandom(SHA1_BYTES - INDEX_DIGITS // 2).hex() if data_files.options.checksum else ""
     checksums = [f"{nonce}{index:0{INDEX_DIGITS}x}" if nonce else "" for index in range(len(names))]
+    losses = list(losses)
     graphs = []
     for placed in models:
-
-        def stored(tensor: Tensor, placed: PlacedModel = placed) -> Tensor | bytes:
-            if place := data_files.places.get(id(tensor)):
-                file_offset = starts[place.file] + place.offset
-                return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
-            if location := placed.outside.get(id(tensor)):
-                return tensor if location_of(tensor) == location else _elsewhere(tensor, location)
-            source = placed.inside.get(id(tensor))
-            return tensor if source is None else with_raw_data(tensor, source)
-
         is_as_read = not (placed.inside or placed.outside or names)
-        segments = encode(placed.model, None if is_as_read else stored)
-        writes, nbytes = lay_out(segments, small_bytes=0 if nonce else SMALL_BYTES)  # checksums are computed over bytes
+        stored = None if is_as_read else partial(_stored, placed, data_files, names, checksums)
+        small_bytes = 0 if nonce else SMALL_BYTES  # checksums are computed over bytes
+        writes, nbytes = lay_out(encode(placed.model, stored), small_bytes=small_bytes)
         if nbytes > PROTOBUF_LIMIT_BYTES:
             detail = (
                 f"the file has {nbytes} bytes, but onnx and onnxruntime read at most 2 GiB; `external_data=True` puts "
@@ -348,6 +371,19 @@ def plan_files(models: Sequence[PlacedModel], data_files: ExternalLayout, losses
         for data_file, name, checksum in zip(data_files.files, names, checksums, strict=True)
     ]
     return WritePlan((*plans, *graphs), losses=tuple(losses), models=len(graphs))
+
+
+def _stored(
+    placed: PlacedModel, data_files: ExternalLayout, names: Sequence[str], checksums: Sequence[str], tensor: Tensor
+) -> Tensor | bytes:
+    """A tensor as the file of its model has it: with its bytes, or with the place of these in a data file."""
+    if place := data_files.places.get(id(tensor)):
+        file_offset = data_files.files[place.file].start + place.offset
+        return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
+    if location := placed.outside.get(id(tensor)):
+        return tensor if location_of(tensor) == location else _elsewhere(tensor, location)
+    source = placed.inside.get(id(tensor))
+    return tensor if source is None else with_raw_data(tensor, source)
 
 
 def _source_to_place(tensor: Tensor, where: str, options: OnnxOptions) -> Source | None:

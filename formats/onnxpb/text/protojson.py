@@ -137,8 +137,8 @@ def parse_json(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) ->
         raise LimitError("objects and lists are nested too deeply") from None
     except json.JSONDecodeError as error:
         raise DecodeError(f"the text is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
-    except ValueError as error:
-        raise DecodeError(f"the text is not JSON: {error}") from None
+    except ValueError:
+        raise DecodeError("the text is not JSON: a number has thousands of digits") from None
     try:
         message: T = _Parser(max_depth).message(message_class.message, value, 0)  # type: ignore[attr-defined]
     except RecursionError:
@@ -147,7 +147,7 @@ def parse_json(text: str, message_class: type[T], max_depth: int = MAX_DEPTH) ->
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} must be in quotes")
+    raise DecodeError(f"the text is not JSON: {constant} must be in quotes")
 
 
 @cache

@@ -124,8 +124,8 @@ def to_float(value: float) -> float:
         return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-    except struct.error as error:
-        raise TypeError(str(error)) from None
+    except struct.error:
+        raise TypeError(f"must be a number, not {type(value).__name__}") from None
 
 
 def other_nans(value: Any, row: MessageField) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,7 +53,6 @@ T = TypeVar("T")
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
-VISITED_BYTES, MAX_VISITED = 256, 4096  # the longest attribute, and the number of attributes, that are remembered
 WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
@@ -110,6 +110,18 @@ def decode_in(
         return _made(family[name], values), decoder.may_have_references()
 
 
+@dataclass(slots=True)
+class Reading:
+    """A message while it is decoded: its fields so far, and bytes of the source in which more of them are."""
+
+    values: dict[str, Any]
+    table: MessageTable
+    depth: int
+    data: bytes = b""
+    origin: int = 0  # the offset in the source at which `data` starts
+    look_from: int = 0  # the offset in `data` from which on the next run of elements may begin
+
+
 class MessageDecoder:
     """The source that is decoded, and what was read of it so far.
 
@@ -117,8 +129,6 @@ class MessageDecoder:
 
     If there is `visit`, unknown fields are dropped, and it is called with the fields and the depth of each message that
     the tables say is visited. These are not kept, so there may be any number of them.
-
-    While a message is decoded, it is the dict of its fields.
     """
 
     def __init__(
@@ -138,7 +148,6 @@ class MessageDecoder:
         self.tensor, self.attribute = tables["TensorProto"], tables["AttributeProto"]
         self.at_once = at_once
         self.visit = visit
-        self.visited: set[bytes] = set()  # attributes with nothing to visit: most nodes have the same ones
         self.messages = 0
         self.max_messages = inf if visit else MAX_MESSAGES
         self.has_references = False  # of what was decoded
@@ -161,11 +170,12 @@ class MessageDecoder:
     def merge(self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int) -> None:
         """Merge the fields in the range `start` to `end` of the source into `values`."""
         if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):
-            self.fields(values, table, self.source.data, start, end, 0, depth)
+            self.fields(Reading(values, table, depth, self.source.data), start, end)
         elif end - start <= WHOLE_BYTES:
-            self.fields(values, table, self.source.read(start, end - start), 0, end - start, start, depth)
+            data = self.source.read(start, end - start)
+            self.fields(Reading(values, table, depth, data, start), 0, end - start)
         else:
-            self.large(values, table, start, end, depth)
+            self.large(Reading(values, table, depth), start, end)
 
     # Setting fields
 
@@ -205,54 +215,53 @@ class MessageDecoder:
 
     # Ranges that are too large to be read at once
 
-    def large(
-        self, values: dict[str, Any], table: MessageTable, start: int, end: int, depth: int, window: bytes = b""
-    ) -> None:
-        """Merge the fields in the range `start` to `end` of the source into `values`, reading little of it.
+    def large(self, reading: Reading, start: int, end: int) -> None:
+        """Merge the fields in the range `start` to `end` of the source, reading little of it.
 
         A window moves over the range. At first it has the bytes that were already read. A field that is wholly in the
         window is decoded there.
         """
-        if depth > self.max_depth:
-            raise self.excess(depth)
-        position = start
+        if reading.depth > self.max_depth:
+            raise self.excess(reading.depth)
+        table, window, position = reading.table, reading.data, start
         ahead = min(HEAD_BYTES, WINDOW_BYTES) if table is self.tensor else WINDOW_BYTES
         if table is self.attribute:
             window = b""  # in a short window, a long list would look short
         numbers = {tag: row for tag, row in table.runs.items() if not isinstance(row, (MessageRow, BytesRow))}
         while position < end:
             if window and window[0] in numbers:
-                stop = self.numbers_in_source(values, table, window[0], position, end, depth)
+                stop = self.numbers_in_source(reading, window[0], position, end)
                 if stop > position:
                     position, window = stop, window[stop - position :]
                     continue
                 numbers = {}  # these must be decoded
             if stop := end_of_whole_fields(window, numbers):
-                self.fields(values, table, window, 0, stop, position, depth)
+                reading.data, reading.origin = window, position
+                self.fields(reading, 0, stop)
                 position, window = position + stop, window[stop:]
                 ahead = min(2 * ahead, WINDOW_BYTES)  # after small fields, more of them are likely
             if window and (_is_large(window) or len(window) == min(WINDOW_BYTES, end - position)):
-                position, window = self.large_field(values, table, window, position, end, depth), b""
+                reading.data, reading.origin = window, position
+                position, window = self.large_field(reading, end), b""
                 ahead = min(HEAD_BYTES, WINDOW_BYTES)
             elif position < end:
                 nbytes = min(max(ahead, 2 * len(window)), WINDOW_BYTES, end - position)
                 window = self.source.read(position, nbytes)
 
-    def large_field(
-        self, values: dict[str, Any], table: MessageTable, window: bytes, position: int, end: int, depth: int
-    ) -> int:
-        """Merge the field that begins with `window` at `position` of the source; return the position after it.
+    def large_field(self, reading: Reading, end: int) -> int:
+        """Merge the field at the start of the data of which more is in the source, up to `end`; the position after it.
 
         A message is decoded, weights stay where they are, and all other fields are read.
         """
+        values, window, position = reading.values, reading.data, reading.origin
         row = None
         try:
             tag, after_tag = decode_prefix(window, 0)
-            row = table.by_tag.get(tag)
+            row = reading.table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
-                data, stop = self.group(position, end, tag, after_tag)
+                reading.data, stop = self.group(position, end, tag, after_tag)
                 row = None  # an error in the field will name it
-                return position + self.fields(values, table, data, 0, min(stop, len(data)), position, depth)
+                return position + self.fields(reading, 0, min(stop, len(reading.data)))
             size, after = decode_prefix(window, after_tag)
             begin, stop = position + after, position + after + size
             if stop > end:
@@ -262,7 +271,7 @@ class MessageDecoder:
                 if row:
                     values[row.name] = True
             elif isinstance(row, MessageRow):
-                self.large_message(values, table, row, (position, begin, stop), depth, window[after:])
+                self.large_message(reading, row, begin, stop)
             elif isinstance(row, SourceRow):
                 part = self.source.slice(begin, size)
                 if row.width == 0 and size and part.read(size - 1)[0] >= 0x80:
@@ -270,8 +279,8 @@ class MessageDecoder:
                 self.set_source(values, row, part)
             else:
                 row = None  # as above
-                data = self.read(position, stop - position)
-                self.fields(values, table, data, 0, stop - position, position, depth)
+                reading.data = self.read(position, stop - position)
+                self.fields(reading, 0, stop - position)
         except IndexError:
             raise TruncatedError("the data ends inside a field", file_offset=position) from None
         except FormatError as error:
@@ -279,32 +288,25 @@ class MessageDecoder:
             raise
         return stop
 
-    def large_message(
-        self,
-        values: dict[str, Any],
-        table: MessageTable,
-        row: MessageRow,
-        place: tuple[int, int, int],
-        depth: int,
-        window: bytes,
-    ) -> None:
-        """Merge a message that is a field; `place` has the positions of the field, of its payload, and of their end."""
-        position, begin, end = place
+    def large_message(self, reading: Reading, row: MessageRow, begin: int, end: int) -> None:
+        """Merge a message that is the field at the start of the data; its own fields begin at `begin` of the source."""
+        values, field_start = reading.values, reading.origin
+        window = reading.data[begin - field_start :]
         if row.name in values and not row.repeated:
             present = _to_merge(values[row.name])
-            self.large(present, row.table, begin, end, depth + 1, window)
+            self.large(Reading(present, row.table, reading.depth + 1, window), begin, end)
             if row.table.finish:
                 row.table.finish(present)
             return
-        fields: dict[str, Any] = {}
-        self.large(fields, row.table, begin, end, depth + 1, window)
+        inner = Reading({}, row.table, reading.depth + 1, window)
+        self.large(inner, begin, end)
         if row.is_visited and self.visit:
-            self.visit(fields, depth + 1)
+            self.visit(inner.values, inner.depth)
             return
-        message = _made(row.table, fields)
-        undecoded = self.undecoded(values, table, row, end - begin, end - begin, depth) if row.is_bulk else None
+        message = _made(row.table, inner.values)
+        undecoded = self.undecoded(reading, row, end - begin, end - begin) if row.is_bulk else None
         if undecoded:
-            undecoded.add_known(position, end, message)
+            undecoded.add_known(field_start, end, message)
         else:
             self.set(values, row, message)
 
@@ -336,19 +338,18 @@ class MessageDecoder:
 
     # Long lists, which stay undecoded
 
-    def undecoded(
-        self, values: dict[str, Any], table: MessageTable, row: FieldRow, nbytes: int, largest_nbytes: int, depth: int
-    ) -> FieldsInSource | None:
+    def undecoded(self, reading: Reading, row: FieldRow, nbytes: int, largest_nbytes: int) -> FieldsInSource | None:
         """The list for elements of a field that stay undecoded; `None` if they do not.
 
         `nbytes` is the size of all elements that are there now, `largest_nbytes` that of the largest one.
         """
         if self.at_once:
             return None
+        values = reading.values
         lists: dict[str, FieldsInSource] = values.get("undecoded", {})
         has_large_tensor = isinstance(row, MessageRow) and row.table is self.tensor and largest_nbytes >= MOVED_BYTES
         if row.name not in lists and row.name not in values and nbytes >= BULK_BYTES and not has_large_tensor:
-            fields = FieldsInSource(self, table, row.name, depth)
+            fields = FieldsInSource(self, reading.table, row.name, reading.depth)
             lists = values["undecoded"] = {**lists, row.name: fields}
             self.undecoded_lists.append(fields)
         return lists.get(row.name)
@@ -359,58 +360,72 @@ class MessageDecoder:
         values[name] = lists.pop(name).decode()
         values["undecoded"] = lists
 
-    def numbers_in_source(
-        self, values: dict[str, Any], table: MessageTable, tag: int, start: int, end: int, depth: int
-    ) -> int:
+    def numbers_in_source(self, reading: Reading, tag: int, start: int, end: int) -> int:
         """The end of the numbers behind tags from `start` of the source on if they stay there; else `start`."""
-        row = table.runs[tag]
+        row = reading.table.runs[tag]
         numbers = unpacked(self.source, start, end, tag, _width(row))
         if numbers is None:
             return start
         stop = start + numbers.source.nbytes
         if isinstance(row, SourceRow):
-            self.set_source(values, row, numbers)
-        elif undecoded := self.undecoded(values, table, row, stop - start, 0, depth):
+            self.set_source(reading.values, row, numbers)
+        elif undecoded := self.undecoded(reading, row, stop - start, 0):
             undecoded.add(start, stop, 0, False)
         else:
             return start
         return stop
 
-    def run(
-        self, values: dict[str, Any], table: MessageTable, data: bytes, start: int, end: int, origin: int, depth: int
-    ) -> tuple[int, int]:
-        """Leave or decode the adjacent elements of a list together, if they are many; `data` starts at `origin`.
+    def run(self, reading: Reading, row: FieldRow, start: int, end: int) -> int:
+        """Leave or decode the adjacent elements of a list together, if they are many; the position after them.
 
-        The results are the position after them, which is `start` if they are few or the first one is wrong, and the
-        position from which on another run may begin.
+        It is `start` if they are few, or the first one is wrong: then `look_from` says where another run may begin.
         """
-        tag = data[start]
-        row = table.runs[tag]
-        if isinstance(row, (MessageRow, BytesRow)):
-            if self.at_once:
-                return start, end
-            try:
-                stop, largest_nbytes = end_of_run(data, start, end)
-            except (IndexError, FormatError):  # decoding one by one will find the place
-                return start, end
-            undecoded = self.undecoded(values, table, row, stop - start, largest_nbytes, depth) if stop <= end else None
-            if undecoded is None:
-                return start, stop if isinstance(row, MessageRow) else end
-            if isinstance(row, BytesRow):
-                undecoded.add(origin + start, origin + stop, 0, False)
+        data, stop = reading.data, start
+        if data[start] in reading.table.runs and start >= reading.look_from:
+            if isinstance(row, (MessageRow, BytesRow)):
+                after = start + 2 + data[start + 1]
+                is_alone = data[start + 1] < 0x80 and after < end and data[after] != data[start]
+                stop = start if is_alone or self.at_once else self.run_of_payloads(reading, row, start, end)
             else:
-                has_references = self.look_for_references(row, data, start, stop)
-                undecoded.add(origin + start, origin + stop, largest_nbytes, has_references)
-            return stop, stop
+                stop = self.run_of_numbers(reading, row, start, end)
+        if stop == start and row.name in reading.values.get("undecoded", ()):
+            self.decode_undecoded(reading.values, row.name)
+        return stop
+
+    def run_of_payloads(self, reading: Reading, row: MessageRow | BytesRow, start: int, end: int) -> int:
+        """What `run` does with messages and texts, which stay undecoded."""
+        data, origin = reading.data, reading.origin
+        reading.look_from = end
+        try:
+            stop, largest_nbytes = end_of_run(data, start, end)
+        except (IndexError, FormatError):  # decoding one by one will find the place
+            return start
+        if isinstance(row, MessageRow):
+            reading.look_from = stop
+        undecoded = self.undecoded(reading, row, stop - start, largest_nbytes) if stop <= end else None
+        if undecoded is None:
+            return start
+        reading.look_from = stop
+        if isinstance(row, MessageRow):
+            has_references = self.look_for_references(row, data, start, stop)
+            undecoded.add(origin + start, origin + stop, largest_nbytes, has_references)
+        else:
+            undecoded.add(origin + start, origin + stop, 0, False)
+        return stop
+
+    def run_of_numbers(self, reading: Reading, row: FieldRow, start: int, end: int) -> int:
+        """What `run` does with numbers, each behind a tag."""
+        values, origin = reading.values, reading.origin
         stop = start
         if isinstance(row, SourceRow) or not self.at_once:
-            stop = self.numbers_in_source(values, table, tag, origin + start, origin + end, depth) - origin
+            stop = self.numbers_in_source(reading, reading.data[start], origin + start, origin + end) - origin
         if stop == start and not isinstance(row, SourceRow) and row.name not in values.get("undecoded", ()):
-            numbers, nbytes = _numbers_of_run(data, start, end, row)
+            numbers, nbytes = _numbers_of_run(reading.data, start, end, row)
             if numbers:
                 values.setdefault(row.name, []).extend(numbers)
             stop += nbytes
-        return stop, stop if stop - start >= RUN_BYTES else end
+        reading.look_from = stop if stop - start >= RUN_BYTES else end
+        return stop
 
     def look_for_references(self, row: MessageRow, data: bytes, start: int, stop: int) -> bool | None:
         """Whether there is a tensor with external data in the elements in `data[start:stop]`; `None` if it seems so."""
@@ -420,160 +435,119 @@ class MessageDecoder:
 
     # Fields in memory
 
-    def fields(
-        self, values: dict[str, Any], table: MessageTable, data: bytes, position: int, end: int, origin: int, depth: int
-    ) -> int:
-        """Merge the fields in `data[position:end]` into `values` and return `end`.
-
-        `data` starts at `origin` of the source. This is the inner loop of decoding, so the usual texts, numbers and
-        tags are decoded here, not in functions.
-        """
+    def fields(self, reading: Reading, position: int, end: int) -> int:
+        """Merge the fields in `data[position:end]` of the reading into its values, and return `end`."""
         self.messages += 1
-        if depth > self.max_depth or self.messages > self.max_messages:
-            raise self.excess(depth)
-        by_tag, runs = table.by_tag, table.runs
-        undecoded = values["undecoded"] if "undecoded" in values else ()  # noqa: SIM401 - no call for each of many messages
-        is_long = end - position >= BULK_BYTES or undecoded
-        look_from = position  # where the next run of elements of a list may begin
-        start, row = position, None
-        value: Any
+        if reading.depth > self.max_depth or self.messages > self.max_messages:
+            raise self.excess(reading.depth)
+        values, data, by_tag = reading.values, reading.data, reading.table.by_tag
+        is_long = end - position >= BULK_BYTES or "undecoded" in values
+        reading.look_from = start = position
+        row = None
         try:
             while position < end:
                 start = position
-                tag = data[position]
-                position += 1
-                if tag >= 0x80:
-                    tag, position = decode_prefix(data, start)
+                tag, position = decode_prefix(data, start)
                 row = by_tag.get(tag)
                 if row is None:
                     position = skip_field(data, position, tag)
-                    if self.visit is None:
-                        self.add(values, "unknown_fields", data[start:position])
+                    self.add_unknown(reading, start, position)
                     continue
-                if is_long:
-                    is_first = tag in runs and start >= look_from and data[start] == tag
-                    if is_first and tag & 7 == _LEN and data[position] < 0x80:
-                        after = position + 1 + data[position]
-                        is_first = after >= end or data[after] == tag  # a short element before another field is alone
-                    if is_first:
-                        stop, look_from = self.run(values, table, data, start, end, origin, depth)
-                        undecoded = values.get("undecoded", ())
-                        if stop > start:
-                            position = stop
-                            continue
-                    if row.name in undecoded:
-                        self.decode_undecoded(values, row.name)
-                        undecoded = values.get("undecoded", ())
+                if is_long and (stop := self.run(reading, row, start, end)) > start:
+                    position = stop
+                    continue
                 if tag & 7 == _LEN:
-                    size = data[position]
-                    position += 1
-                    if size >= 0x80:
-                        size, position = decode_prefix(data, position - 1)
-                    begin, position = position, position + size
+                    size, begin = decode_prefix(data, position)
+                    position = begin + size
                     if position > end:
                         raise TruncatedError(f"needed {size} bytes, {end - begin} left")
-                    if type(row) is TextRow:
-                        try:
-                            value = data[begin:position].decode()
-                        except UnicodeDecodeError:
-                            value = table.decode_text(data[begin:position])
-                    elif type(row) is MessageRow:
-                        if row.is_visited:
-                            self.visited_message(row.table, data, begin, position, origin, depth + 1)
-                            continue
-                        value = self.message(values, row, data, begin, position, origin, depth + 1)
-                        if value is None:
-                            continue
-                    elif type(row) is BytesRow:
-                        value = data[begin:position]
-                    else:
-                        self.other_payload(values, row, data, begin, position, origin)
-                        continue
-                elif type(row) is IntegerRow:
-                    value = data[position]
-                    position += 1
-                    if value >= 0x80:
-                        value, position = decode_varint(data, position - 1)
-                        value = signed(value, row.number_type)
-                    if row.enum_numbers is not None and value not in row.enum_numbers:
-                        if self.visit is None:
-                            self.add(values, "unknown_fields", data[start:position])
-                        continue
-                elif type(row) is FixedWidthRow:
-                    (value,) = row.number_type.unpack_from(data, position)
-                    position += row.number_type.size
-                elif type(row) is SourceRow:  # a number that is not packed
-                    begin, position = position, skip_field(data, position, tag)
-                    self.set_source(values, row, Literal(data[begin:position]))
-                    continue
-                else:  # a PresenceRow
-                    position = skip_field(data, position, tag)
-                    value = True
-                if row.repeated:  # as `set`, without a call for each field
-                    if row.name in values:
-                        values[row.name].append(value)
-                    else:
-                        values[row.name] = [value]
+                    value = self.payload(reading, row, begin, position)
                 else:
-                    values[row.name] = value
-                    for sibling in row.siblings:
-                        values.pop(sibling, None)
+                    value, position = self.number(reading, row, tag, start, position)
+                if value is not None:
+                    self.set(values, row, value)
             if position > end:
                 raise TruncatedError("the message ends inside a field")
-            if table is self.tensor and values.get("data_location") == EXTERNAL:
-                self.has_references = True
         except (IndexError, struct.error):
-            raise TruncatedError("the data ends inside a field", file_offset=origin + start) from None
+            raise TruncatedError("the data ends inside a field", file_offset=reading.origin + start) from None
         except FormatError as error:
-            _locate(error, values, row, origin + start)
+            _locate(error, values, row, reading.origin + start)
             raise
+        if reading.table is self.tensor and values.get("data_location") == EXTERNAL:
+            self.has_references = True
         return end
 
-    def message(
-        self, values: dict[str, Any], row: MessageRow, data: bytes, begin: int, end: int, origin: int, depth: int
-    ) -> Any:
-        """The message in a field; `None` if it was merged into the one that is there."""
-        table = row.table
-        if row.name in values and not row.repeated:
-            present = _to_merge(values[row.name])
-            self.fields(present, table, data, begin, end, origin, depth)
-            if table.finish:
-                table.finish(present)
-            return None
-        fields: dict[str, Any] = {}
-        self.fields(fields, table, data, begin, end, origin, depth)
-        if table.finish:
-            table.finish(fields)
-        message = _new(table.message_class)
-        set_fields(message, fields)
-        return message
-
-    def visited_message(self, table: MessageTable, data: bytes, begin: int, end: int, origin: int, depth: int) -> None:
-        """Show a message to `visit`, unless it is an attribute that was seen to have nothing in it."""
-        attribute = data[begin:end] if table is self.attribute and end - begin <= VISITED_BYTES else None
-        if attribute in self.visited and depth <= self.max_depth:
-            return
-        fields: dict[str, Any] = {}
-        self.fields(fields, table, data, begin, end, origin, depth)
-        if fields and self.visit:
-            self.visit(fields, depth)
-        elif attribute is not None and len(self.visited) < MAX_VISITED:
-            self.visited.add(attribute)
-
-    def other_payload(
-        self, values: dict[str, Any], row: FieldRow, data: bytes, begin: int, end: int, origin: int
-    ) -> None:
-        """Set a field that can be weights, packed numbers, or one of which only the presence matters."""
+    def payload(self, reading: Reading, row: FieldRow, begin: int, end: int) -> Any:
+        """The value in `data[begin:end]` of a reading; `None` if it is already among its values."""
+        data = reading.data
+        if type(row) is TextRow:
+            try:
+                return data[begin:end].decode()
+            except UnicodeDecodeError:
+                return reading.table.decode_text(data[begin:end])
+        if type(row) is MessageRow:
+            return self.message(reading, row, begin, end)
+        if type(row) is BytesRow:
+            return data[begin:end]
         if type(row) is SourceRow:
             if row.width == 0 and end > begin and data[end - 1] >= 0x80:
                 raise TruncatedError(CUT_NUMBER)
             is_small = end - begin <= self.inline_bytes
+            origin = reading.origin
             part = Literal(data[begin:end]) if is_small else self.source.slice(origin + begin, end - begin)
-            self.set_source(values, row, part)
+            self.set_source(reading.values, row, part)
         elif type(row) is IntegerRow or type(row) is FixedWidthRow:
-            values.setdefault(row.name, []).extend(unpack_numbers(data[begin:end], row.number_type))
-        else:
-            values[row.name] = True
+            numbers = unpack_numbers(data[begin:end], row.number_type)
+            reading.values.setdefault(row.name, []).extend(numbers)
+        else:  # a PresenceRow
+            reading.values[row.name] = True
+        return None
+
+    def message(self, reading: Reading, row: MessageRow, begin: int, end: int) -> Any:
+        """The message in `data[begin:end]`; `None` if it was shown to `visit` or merged into the one that is there."""
+        table, depth = row.table, reading.depth + 1
+        if row.is_visited:
+            inner = Reading({}, table, depth, reading.data, reading.origin)
+            self.fields(inner, begin, end)
+            if inner.values and self.visit:
+                self.visit(inner.values, depth)
+            return None
+        if row.name in reading.values and not row.repeated:
+            present = _to_merge(reading.values[row.name])
+            self.fields(Reading(present, table, depth, reading.data, reading.origin), begin, end)
+            if table.finish:
+                table.finish(present)
+            return None
+        values: dict[str, Any] = {}
+        self.fields(Reading(values, table, depth, reading.data, reading.origin), begin, end)
+        return _made(table, values)
+
+    def number(self, reading: Reading, row: FieldRow, tag: int, start: int, position: int) -> tuple[Any, int]:
+        """The value of a field without a length, `None` if it is already among the values, and the position after it.
+
+        The tag is in `data[start:position]`.
+        """
+        data = reading.data
+        if type(row) is IntegerRow:
+            value, position = decode_varint(data, position)
+            value = signed(value, row.number_type)
+            if row.enum_numbers is not None and value not in row.enum_numbers:
+                self.add_unknown(reading, start, position)
+                return None, position
+            return value, position
+        if type(row) is FixedWidthRow:
+            (value,) = row.number_type.unpack_from(data, position)
+            return value, position + row.number_type.size
+        stop = skip_field(data, position, tag)
+        if type(row) is SourceRow:  # a number that is not packed
+            self.set_source(reading.values, row, Literal(data[position:stop]))
+            return None, stop
+        return True, stop  # a PresenceRow
+
+    def add_unknown(self, reading: Reading, start: int, stop: int) -> None:
+        """Keep a field that the table does not have."""
+        if self.visit is None:
+            self.add(reading.values, "unknown_fields", reading.data[start:stop])
 
 
 def _made(table: MessageTable, values: dict[str, Any]) -> Any:

@@ -25,9 +25,9 @@ from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from formats.onnxpb.wire.tables import MessageTable
+    from formats.onnxpb.wire.tables import FieldToWrite, MessageTable
     from formats.onnxpb.wire.varints import IntegerType
 
 
@@ -78,79 +78,98 @@ def misfits_located(model: Any) -> Iterator[None]:
         raise
 
 
+class _Segments:
+    """The fields of a message as they are written: bytes, and sources, which stay where they are."""
+
+    __slots__ = ("all", "behind", "has_sources")
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+        self.has_sources = False
+        self.behind = 0  # the index behind the last one that may be a source
+
+    def add_source(self, prefix: bytes, source: Source) -> None:
+        """Append a source; with what is in front of it in one piece, a tensor has few segments."""
+        self.all[self.behind :] = (b"".join((*self.all[self.behind :], prefix)), source)
+        self.has_sources, self.behind = True, len(self.all)
+
+    def add_encoded(self, segments: Sequence[bytes | Source]) -> None:
+        """Append what is already encoded."""
+        self.all += segments
+        self.has_sources = self.has_sources or any(isinstance(segment, Source) for segment in segments)
+        self.behind = len(self.all)
+
+    def add_message(self, field: FieldToWrite, segments: Sequence[bytes | Source]) -> None:
+        """Append a message with these segments; of very many messages, only the bytes stay."""
+        prefix = field.prefix(sum(map(_nbytes, segments)))
+        if len(segments) > 1:
+            self.add_encoded((prefix, *segments))
+            return
+        self.all += (prefix, *segments)
+        if len(self.all) - self.behind > MAX_SEGMENTS:
+            self.all[self.behind :] = (b"".join(self.all[self.behind :]),)
+            self.behind = len(self.all)
+
+
 def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None) -> list[Any]:
     """The segments of a message: a single one if all of them are bytes, so that there are few."""
-    values = message.__dict__
-    undecoded = values["undecoded"] if "undecoded" in values else {}  # noqa: SIM401 - no call for each of many messages
-    segments: list[Any] = []
-    sources = False
-    behind = 0  # the index behind the last segment that may be a source
-    for row, tag, short in table.layout((*values, *undecoded) if undecoded else tuple(values)):
-        name, repeated = row.name, row.repeated
-        if name not in values:
-            parts = undecoded[name].segments
-            segments += parts
-            sources, behind = sources or any(isinstance(part, Source) for part in parts), len(segments)
-            continue
-        value = values[name]
+    values = vars(message)
+    undecoded = values.get("undecoded", {})
+    segments = _Segments()
+    for name, field in table.by_name.items():
+        if name in undecoded and name not in values:
+            segments.add_encoded(undecoded[name].segments)
+        value = values.get(name)
         if value is None:
             continue
-        item = value
+        item, is_list = value, isinstance(value, list)
         try:
-            if isinstance(value, list) is not repeated and not isinstance(value, Source):
+            if is_list is not field.row.repeated and not isinstance(value, Source):
                 raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
-            if type(row) is TextRow:  # most fields
-                for item in value if repeated else (value,):
-                    payload = item.encode() if item.isascii() else table.encode_text(item)
-                    size = len(payload)
-                    if size < 0x80:
-                        segments += (short[size], payload)
-                    else:
-                        segments += (tag, encode_varint(size), payload)
-                continue
-            for item in value if repeated and not isinstance(value, Source) else (value,):
-                if type(row) is IntegerRow:
-                    if 0 <= item < 0x80:
-                        segments.append(short[item])
-                    else:
-                        segments += (tag, _encode_integer(item, row.number_type))
-                elif type(row) is MessageRow:
-                    if not isinstance(item, row.table.message_class):
-                        raise TypeError(item)  # noqa: TRY301 - as above
-                    new = replace(item) if replace and isinstance(item, Tensor) else item
-                    parts = [new] if isinstance(new, bytes) else _encode(new, row.table, replace)
-                    if len(parts) == 1:
-                        nbytes = len(parts[0])
-                        segments.append(short[nbytes] if nbytes < 0x80 else tag + encode_varint(nbytes))
-                        segments.append(parts[0])
-                        if len(segments) - behind > MAX_SEGMENTS:  # of very many messages, only the bytes stay
-                            segments[behind:] = (b"".join(segments[behind:]),)
-                            behind = len(segments)
-                    else:
-                        segments += (tag, encode_varint(sum(map(_nbytes, parts))), *parts)
-                        sources, behind = True, len(segments)
-                elif type(row) is FixedWidthRow:
-                    segments += (tag, row.number_type.pack(item))
-                elif isinstance(item, Source) and not (isinstance(item, Literal) and item.nbytes <= JOINED_BYTES):
-                    # With what is in front of it in one piece, a tensor has few segments, which all around it count.
-                    before = b"".join((*segments[behind:], tag, encode_varint(item.nbytes)))
-                    segments[behind:] = (before, item)
-                    sources, behind = True, len(segments)
+            for item in value if is_list else (value,):
+                if isinstance(field.row, MessageRow):
+                    segments.add_message(field, _encode_inner(item, field.row.table, replace))
                 else:
-                    payload = item.data if isinstance(item, Literal) else item
-                    if not isinstance(payload, (bytes, bytearray, memoryview)):
-                        raise TypeError(item)  # noqa: TRY301 - as above
-                    payload = bytes(payload)
-                    segments += (tag, encode_varint(len(payload)), payload)
+                    _add_value(segments, field, item, table)
         except EncodeError as error:  # in a message in this one
             step = _step(name, value, item)
             error.where = f"{step}.{error.where}" if error.where else step
             raise
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-            raise misfit(name, value, item, repeated) from error
+            raise misfit(name, value, item, field.row.repeated) from error
     # Always, so that a single segment is never a source.
-    segments.append(values["unknown_fields"] if "unknown_fields" in values else b"")  # noqa: SIM401
-    return segments if sources else [b"".join(segments)]
+    segments.all.append(values.get("unknown_fields", b""))
+    return segments.all if segments.has_sources else [b"".join(segments.all)]
+
+
+def _encode_inner(
+    message: Any, table: MessageTable, replace: Callable[[Tensor], Tensor | bytes] | None
+) -> list[bytes | Source]:
+    """The segments of a message in a field, or of what is written instead."""
+    if not isinstance(message, table.message_class):
+        raise TypeError(message)
+    new = replace(message) if replace and isinstance(message, Tensor) else message
+    return [new] if isinstance(new, bytes) else _encode(new, table, replace)
+
+
+def _add_value(segments: _Segments, field: FieldToWrite, value: Any, table: MessageTable) -> None:
+    """Append a text, a number or bytes in a field."""
+    row = field.row
+    if type(row) is TextRow:
+        payload = value.encode() if value.isascii() else table.encode_text(value)
+        segments.all += (field.prefix(len(payload)), payload)
+    elif type(row) is IntegerRow:
+        segments.all += (field.tag, _encode_integer(value, row.number_type))
+    elif type(row) is FixedWidthRow:
+        segments.all += (field.tag, row.number_type.pack(value))
+    elif isinstance(value, Source) and not (isinstance(value, Literal) and value.nbytes <= JOINED_BYTES):
+        segments.add_source(field.prefix(value.nbytes), value)
+    else:
+        payload = value.data if isinstance(value, Literal) else value
+        if not isinstance(payload, (bytes, bytearray, memoryview)):
+            raise TypeError(value)
+        payload = bytes(payload)
+        segments.all += (field.prefix(len(payload)), payload)
 
 
 def _step(name: str, value: Any, item: Any) -> str:
@@ -325,13 +344,13 @@ def _head(dims: tuple[int, ...], data_type: int | None) -> bytes:
 @lru_cache(maxsize=256)  # most names and values are short
 def _before_name(nbytes: int) -> bytes:
     """The tag and the size of a tensor's name that has this many bytes."""
-    return tables()["TensorProto"].by_name["name"][0] + encode_varint(nbytes)
+    return tables()["TensorProto"].by_name["name"].tag + encode_varint(nbytes)
 
 
 @lru_cache(maxsize=256)
 def _before_value(key: str, nbytes: int) -> bytes:
     """The bytes of an entry of external data before its value of this size in bytes."""
-    outer, inner = tables()["TensorProto"].by_name["external_data"][0], tables()["StringStringEntryProto"].by_name
+    outer, inner = tables()["TensorProto"].by_name["external_data"].tag, tables()["StringStringEntryProto"].by_name
     text = key.encode("utf-8", "surrogateescape")
-    entry = b"".join((inner["key"][0], encode_varint(len(text)), text, inner["value"][0], encode_varint(nbytes)))
+    entry = b"".join((inner["key"].tag, encode_varint(len(text)), text, inner["value"].tag, encode_varint(nbytes)))
     return outer + encode_varint(len(entry) + nbytes) + entry

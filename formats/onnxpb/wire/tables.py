@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.ir.model import MESSAGE_CLASSES, SOURCE_FIELDS
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from formats.onnxpb.wire.schema import MessageField
 
-MAX_LAYOUTS = 1 << 10  # of a message: fields that were set in another order have another one
 
 _INTEGERS = {
     "int32": IntegerType(32, True),
@@ -105,12 +104,10 @@ class FieldToWrite(NamedTuple):
 
     row: FieldRow
     tag: bytes
-    short: list[bytes]  # the tag and a varint of one byte, by the varint's value: a size, or the payload
 
-
-@lru_cache(maxsize=4096)
-def _short(tag: bytes) -> list[bytes]:
-    return [tag + encode_varint(value) for value in range(0x80)]
+    def prefix(self, nbytes: int) -> bytes:
+        """What stands in front of a payload of this size."""
+        return self.tag + encode_varint(nbytes)
 
 
 class Family(NamedTuple):
@@ -137,19 +134,7 @@ class MessageTable:
         self.finish = family.finish(name)
         self.by_tag: dict[int, FieldRow] = {}
         self.runs: dict[int, FieldRow] = {}  # by tags of one byte, lists that can have very many fields in a row
-        self.by_name: dict[str, tuple[bytes, FieldRow]] = {}
-        self.order: dict[str, int] = {}  # in which fields are written
-        self._layouts: dict[tuple[str, ...], list[FieldToWrite]] = {}
-
-    def layout(self, names: tuple[str, ...]) -> list[FieldToWrite]:
-        """How to write the fields with these names, in the order in which they are written; others are omitted."""
-        to_write = self._layouts.get(names)
-        if to_write is None:
-            fields = sorted({name for name in names if name in self.order}, key=self.order.__getitem__)
-            to_write = [FieldToWrite(row, tag, _short(tag)) for tag, row in map(self.by_name.__getitem__, fields)]
-            if len(self._layouts) < MAX_LAYOUTS:
-                self._layouts[names] = to_write
-        return to_write
+        self.by_name: dict[str, FieldToWrite] = {}  # in the order in which fields are written
 
 
 def decoded_text(data: bytes) -> str:
@@ -187,7 +172,7 @@ def tables_of(family: Family) -> Tables:
     """The table of every message of a family, by its name in onnx.proto."""
     all_tables = Tables({name: MessageTable(name, family) for name in family.classes})
     for name, table in all_tables.items():
-        for field in MESSAGES[name]:
+        for field in sorted(MESSAGES[name], key=lambda field: field.number):
             row = _row_of(name, field, all_tables, family)
             packed_tag = make_tag(field.number, WireType.LEN)
             tag = make_tag(field.number, _WIRE_TYPES.get(field.kind, WireType.VARINT))
@@ -197,8 +182,7 @@ def tables_of(family: Family) -> Tables:
             if tag < 0x80 and _has_runs(name, row, tag):
                 table.runs[tag] = row
             written_tag = packed_tag if row.repeated and isinstance(row, SourceRow) else tag
-            table.by_name[field.name] = (encode_varint(written_tag), row)
-            table.order[field.name] = field.number
+            table.by_name[field.name] = FieldToWrite(row, encode_varint(written_tag))
     return all_tables
 
 

@@ -14,50 +14,6 @@ M = TypeVar("M", bound=Message)
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
-def find(node: Node, name: str) -> Attribute | None:
-    """The attribute called `name`, or `None`."""
-    for attribute in node.attribute:
-        if attribute.name == name:
-            return attribute
-    return None
-
-
-def get_int(node: Node, name: str, default: int = 0) -> int:
-    """An integer attribute; a writer may omit the value zero, so an attribute without a value is zero."""
-    attribute = find(node, name)
-    return default if attribute is None else attribute.i or 0
-
-
-def get_float(node: Node, name: str, default: float = 0.0) -> float:
-    """A floating-point attribute; one without a value is zero."""
-    attribute = find(node, name)
-    return default if attribute is None else attribute.f or 0.0
-
-
-def get_string(node: Node, name: str, default: str = "") -> str:
-    """A string attribute, as text."""
-    attribute = find(node, name)
-    return default if attribute is None else (attribute.s or b"").decode("utf-8", "replace")
-
-
-def get_strings(node: Node, name: str) -> list[str]:
-    """A list of strings, empty if the attribute is missing."""
-    attribute = find(node, name)
-    return [] if attribute is None else [text.decode("utf-8", "replace") for text in attribute.strings]
-
-
-def get_ints(node: Node, name: str) -> list[int] | None:
-    """A list of integers, or `None` if the attribute is absent."""
-    attribute = find(node, name)
-    return None if attribute is None else attribute.ints
-
-
-def get_floats(node: Node, name: str) -> list[float] | None:
-    """A list of numbers, or `None` if the attribute is absent."""
-    attribute = find(node, name)
-    return None if attribute is None else attribute.floats
-
-
 def attributes_key(node: Node) -> bytes | None:
     """What is equal for nodes with equal attributes; `None` if there is a tensor or a graph among them."""
     return content(vars(node).get("attribute") or [])

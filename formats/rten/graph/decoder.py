@@ -15,7 +15,7 @@ from typing import Any
 from formats.errors import DecodeError, FormatError, LimitError, TruncatedError
 from formats.flatbuffer.fbs import ConstantSpan, Table
 from formats.ir.copies import content, copies
-from formats.ir.dtypes import count
+from formats.ir.dtypes import count, dims_shown
 from formats.ir.model import Dimension, Graph, Node, Tensor, TensorShape, TensorType, Type, ValueInfo, set_fields
 from formats.ir.node_order import Names
 from formats.rten.graph.attribute_tables import decode_attributes
@@ -199,7 +199,7 @@ class GraphDecoder:
             member, data = table["data"]  # the kind of vector, and the vector
             element, span = BY_MEMBER[member], data["data"]
             if count(dims) * element.nbytes != span.nbytes:
-                raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {list(dims)}")
+                raise LimitError(f"the constant {name!r} has {span.nbytes} bytes for the shape {dims_shown(dims)}")
             source = self._span(span)
         tensor = object.__new__(Tensor)
         set_fields(tensor, {"name": name, "dims": [*dims], "data_type": element.number, "raw_data": source})

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.codecs.contract import Change
+from formats.ir.attributes import attribute_named, get_ints, get_string
 from formats.ir.model import Graph
 from formats.ir.node_order import subgraphs
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import UNKNOWN
 from formats.rten.graph.attribute_tables import Problem, attribute_value, encode_fields
-from formats.rten.graph.attributes import find, get_ints, get_string
 from formats.rten.onnx_loader.read_types import node_in_read_types
 from formats.rten.operators import spec_of
 from formats.rten.spec import ANY, REASONS
@@ -195,7 +195,7 @@ def _have_same_inputs(node: Node, legal: Node, spec: OperatorSpec, scope: Scope)
     by_place = {  # attributes of older forms that are inputs now
         place: attribute
         for name, place in spec.onnx_loader.inputs.items()
-        if (attribute := find(node, name)) is not None
+        if (attribute := attribute_named(node, name)) is not None
     }
     inputs, legal_inputs = _trimmed(node.input), _trimmed(legal.input)
     inputs += [""] * (max(by_place, default=-1) + 1 - len(inputs))
@@ -219,7 +219,7 @@ def _fields(node: Node, legal: Node, spec: OperatorSpec, row: Row, scope: Scope)
         name = field.onnx_name
         if name in spec.onnx_loader.inputs:
             continue
-        attribute = find(node, name)
+        attribute = attribute_named(node, name)
         value = spec.onnx_loader.defaults.get(name, field.default) if attribute is None else attribute_value(attribute)
         if field.kind is Graph:
             value = id(value)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from formats.ir.attributes import get_float
 from formats.ir.dtypes import FLOAT
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
-from formats.rten.graph.attributes import get_float
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import WITHOUT_CONSUMED, broadcast, broadcast_dims, dropped, of_floats, same
 from formats.rten.spec import Deviation, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because, unknown

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial, reduce
 from math import sqrt
 
+from formats.ir.attributes import get_float, get_int, get_string
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Graph, Node
 from formats.ir.storage import from_numpy
@@ -16,7 +17,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import shape
 from formats.rten.operators.rules import of_floats, same
 from formats.rten.spec import (

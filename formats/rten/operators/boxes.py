@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import NamedTuple
 
+from formats.ir.attributes import get_float, get_int, get_string
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64
 from formats.ir.model import Graph, Node
 from formats.rten.convert import budget
@@ -20,7 +21,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import always, of_every_node
 from formats.rten.spec import Deviation, Field, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because

@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import inf, log, nan
 from typing import Final, NamedTuple
 
+from formats.ir.attributes import attribute_named, get_int, get_string
 from formats.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -38,7 +39,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, Interval, ValueType
-from formats.rten.graph.attributes import find, get_int, get_string
 from formats.rten.operators import comparison, ranges
 from formats.rten.operators.rules import INDEX_TYPES, of_attribute, same, same_contents
 from formats.rten.spec import (
@@ -192,7 +192,7 @@ def cast_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | No
 
 @because("Before operator set 6, the attribute was the name of the type")
 def cast_to_name(node: Node, context: Context) -> list[Node] | None:
-    target = find(node, "to")
+    target = attribute_named(node, "to")
     if target is None or target.s is None:
         return None
     row = BY_NAME.get(target.s.decode("ascii", "replace"))

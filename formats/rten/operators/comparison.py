@@ -6,13 +6,13 @@ and part of INT64, UINT32 and UINT64. For these types, results are exact if oper
 
 from __future__ import annotations
 
+from formats.ir.attributes import get_int, get_string
 from formats.ir.dtypes import BOOL, INT32, INT64, UINT32, UINT64
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import get_int, get_string
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import (
     always,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from formats.ir.attributes import attribute_named, get_float, get_floats, get_int, get_string
 from formats.ir.dtypes import FLOAT, INT32, INT64, UINT2, UINT4, UINT8
 from formats.ir.model import Node
 from formats.onnxruntime import ACTIVATIONS, MICROSOFT
@@ -15,7 +16,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string
 from formats.rten.operators import activation, normalization, shape
 from formats.rten.spec import (
     ANY,
@@ -148,7 +148,7 @@ def fused_gemm(node: Node, context: Context) -> list[Node] | None:
     """Write it as Gemm and the activation."""
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     result = context.copy(list(node.input), "Gemm", ("activation", *names))
-    parameters = [get_float(node, name) for name in names if find(node, name) is not None]
+    parameters = [get_float(node, name) for name in names if attribute_named(node, name) is not None]
     return context.replace(_activated(node, context, result, parameters))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
+from formats.ir.attributes import attribute_named, get_float, get_int, get_ints
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Node
 from formats.onnxruntime import MICROSOFT
@@ -17,7 +18,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.operators import attention, shape
 from formats.rten.spec import Field, OnnxLoader, OperatorSpec, Outputs, Row, ToRten, rewritten
 
@@ -88,7 +88,7 @@ def _are_as_many(queries: Dims | None, keys: Dims | None) -> bool:
 def _has_kernel(node: Node, scope: Scope, types: list[ValueType]) -> bool:
     """RTen's kernel replaces scores by the mask's number, to which onnxruntime adds them, and knows no scale of 0."""
     has_mask = len(node.input) > 4 and node.input[4]
-    is_scaled = find(node, "scale") is None or get_float(node, "scale")
+    is_scaled = attribute_named(node, "scale") is None or get_float(node, "scale")
     return not has_mask and not get_int(node, "unidirectional") and bool(is_scaled)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from formats.ir.attributes import get_float, get_int
 from formats.ir.dtypes import FLOAT, INT4, INT8, INT64, UINT4, UINT8
 from formats.ir.model import Node
 from formats.onnxruntime import MICROSOFT
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import get_float, get_int
 from formats.rten.operators import contrib, quantization, recurrence
 from formats.rten.spec import OnnxLoader, OperatorSpec, Rewriting, Row, ToRten, rewritten
 from formats.rten.target import RTEN_0_27

@@ -5,6 +5,7 @@ Spec: ONNX, Operators.md, If, Loop and Scan.
 
 from __future__ import annotations
 
+from formats.ir.attributes import attribute_named, get_int, get_ints
 from formats.ir.dtypes import BOOL, FLOAT, INT64, numpy_dtype
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.ir.storage import from_numpy
@@ -13,7 +14,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import UNKNOWN, Dims, ValueType, declared_type, nameless
-from formats.rten.graph.attributes import find, get_int, get_ints, make_node
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import shape
 from formats.rten.operators.rules import normalize
 from formats.rten.spec import Field, OperatorSpec, Outputs, Row, Subgraphs, ToOnnx, ToRten, because, unknown
@@ -86,7 +87,7 @@ def _has_steps(context: Context) -> bool:
 
 @because("RTen's Loop fails if it collects outputs and runs no steps, so an If guards it")
 def loop(node: Node, context: Context) -> list[Node] | None:
-    attribute, states = find(node, "body"), node.input[2:]
+    attribute, states = attribute_named(node, "body"), node.input[2:]
     body = None if attribute is None else attribute.g
     if body is None or len(node.output) <= len(states) or _has_steps(context):
         return None
@@ -185,7 +186,7 @@ def _collected(node: Node, context: Context, results: list[str]) -> list[str]:
 
 def scan(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Loop whose body slices its inputs."""
-    attribute = find(node, "body")
+    attribute = attribute_named(node, "body")
     if attribute is None or attribute.g is None:
         raise Refused("has no body")
     if context.version < 9:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+from formats.ir.attributes import attribute_named, get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, get_ints, get_string
 from formats.rten.operators import activation, padding, shape
 from formats.rten.operators.rules import SPREAD
 from formats.rten.operators.window import (
@@ -292,7 +292,7 @@ def conv_transpose(node: Node, context: Context) -> list[Node] | None:
         return context.replace(context.op("Add", context.copy([data, weight]), column))
     pads, padding = _transposed_pads(node, context, geometry, data)
     attributes = window_attributes(geometry, pads) | {"dilations": geometry.dilations, "output_padding": padding}
-    if find(node, "output_shape") is None and not differs(node, attributes):
+    if attribute_named(node, "output_shape") is None and not differs(node, attributes):
         return None
     return context.changed(without=("output_shape",), **attributes)
 

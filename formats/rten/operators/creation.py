@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from formats.errors import EncodeError
+from formats.ir.attributes import attribute_named, get_float, get_int, get_ints
 from formats.ir.dtypes import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, STRING, numpy_dtype
 from formats.ir.model import Node, Tensor
 from formats.ir.storage import from_numpy
@@ -15,7 +16,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, Interval, ValueType
-from formats.rten.graph.attributes import find, get_float, get_int, get_ints
 from formats.rten.graph.constants import densify
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import (
@@ -106,7 +106,7 @@ def _filled_type(node: Node, scope: Scope, types: list[ValueType]) -> Sequence[i
 
 def constant_of_shape_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | None:
     """The one integer value, repeated."""
-    lengths, attribute = scope.ints(node.input[0]), find(node, "value")
+    lengths, attribute = scope.ints(node.input[0]), attribute_named(node, "value")
     if lengths is None or len(lengths) > 1 or attribute is None or attribute.t is None:
         return None
     length = lengths[0] if lengths else 1
@@ -130,7 +130,7 @@ _RANK_OF_INPUT = Fault("mistakes the rank of unknown sizes for that of the tenso
 def constant_of_shape(node: Node, context: Context) -> list[Node] | None:
     import numpy
 
-    attribute = find(node, "value")
+    attribute = attribute_named(node, "value")
     if attribute is None or attribute.t is None:
         if context.target.is_onnx:
             return None
@@ -306,7 +306,7 @@ RandomUniformLike = _like_input("RandomUniformLike", _HIGH, _LOW, _SEED)
 def bernoulli(node: Node, context: Context) -> list[Node] | None:
     """Write it as a comparison of random numbers with the probabilities."""
     data = context.input(0)
-    seed = get_float(node, "seed") if find(node, "seed") is not None else None
+    seed = get_float(node, "seed") if attribute_named(node, "seed") is not None else None
     elem_type = context.elem_type(data) or FLOAT
     number = context.op("RandomUniformLike", data, dtype=elem_type, seed=seed)
     return context.replace(context.op("Cast", context.op("Less", number, data), to=get_int(node, "dtype") or elem_type))

@@ -7,12 +7,13 @@ from functools import partial, reduce
 from math import exp, frexp, isfinite
 from typing import Final
 
+from formats.ir.attributes import attribute_named, get_float, get_int
 from formats.ir.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64, UINT16
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, Interval, ValueType
-from formats.rten.graph.attributes import find, get_float, get_int, with_fields
+from formats.rten.graph.attributes import with_fields
 from formats.rten.graph.makers import Makers
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import (
@@ -429,11 +430,13 @@ MAX_FLOAT = 3.4028234663852886e38  # the largest of 32 bits
 @because("Before operator set 11, the bounds were attributes, finite by default since 6")
 def clip_bounds(node: Node, context: Context) -> list[Node] | None:
     is_finite = 6 <= context.version < 11 and context.elem_type(context.input(0)) == FLOAT
-    if find(node, "min") is None and find(node, "max") is None and not is_finite:
+    if attribute_named(node, "min") is None and attribute_named(node, "max") is None and not is_finite:
         return dropped("consumed_inputs")(node, context)
     data = context.input(0)
     bounds = [
-        context.scalar(get_float(node, name, limit), like=data) if is_finite or find(node, name) is not None else ""
+        context.scalar(get_float(node, name, limit), like=data)
+        if is_finite or attribute_named(node, name) is not None
+        else ""
         for name, limit in (("min", -MAX_FLOAT), ("max", MAX_FLOAT))
     ]
     return context.changed([data, *bounds], without=("min", "max", "consumed_inputs"))

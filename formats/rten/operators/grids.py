@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from formats.ir.attributes import get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -17,7 +18,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import SPREAD, of_floats
 from formats.rten.operators.sampling import divided

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from formats.ir.attributes import attribute_named, get_int, get_string
 from formats.ir.dtypes import BOOL, FLOAT, INT16, INT32, INT64, UINT16
 from formats.ir.model import Graph, Node
 from formats.ir.storage import from_numpy
 from formats.rten.convert.context import Context
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, get_string
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import NAN_ORDER, always, for_outputs, like_second, normalize, same, widened
 from formats.rten.spec import (
@@ -147,7 +147,7 @@ def compress(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data, condition = context.input(0), context.input(1)
     axis = get_int(node, "axis")
-    if find(node, "axis") is None:
+    if attribute_named(node, "axis") is None:
         data = op("Reshape", data, [-1])
     tests, sizes = context.dims(condition), context.dims(data)
     length, size = tests[0] if tests else None, sizes[axis] if sizes else None
@@ -375,7 +375,7 @@ def unique(node: Node, context: Context) -> list[Node] | None:
     """Write it by sorting: the ranks of equal elements are equal, and say where each of them counts."""
     op = context.op
     data, axis = context.input(0), 0
-    if find(node, "axis") is None:
+    if attribute_named(node, "axis") is None:
         data = op("Reshape", data, [-1])
         ranks, count = _ranked(context, data)
     else:
@@ -407,8 +407,8 @@ def unique(node: Node, context: Context) -> list[Node] | None:
 def unique_dims(node: Node, scope: Scope, types: list[ValueType]) -> list[Dims | None]:
     """As many as there are different ones; the third output has the ranks of all."""
     dims = types[0].dims
-    if find(node, "axis") is None or dims is None:
-        return [(None,) if find(node, "axis") is None else None, (None,), (None,), (None,)]
+    if attribute_named(node, "axis") is None or dims is None:
+        return [(None,) if attribute_named(node, "axis") is None else None, (None,), (None,), (None,)]
     axis = normalize(get_int(node, "axis"), len(dims))
     return [(*dims[:axis], None, *dims[axis + 1 :]), (None,), (dims[axis],), (None,)]
 

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from formats.ir.attributes import get_int, get_ints, get_string
 from formats.ir.dtypes import INT32, UINT8
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
-from formats.rten.graph.attributes import get_int, get_ints, get_string, with_fields
+from formats.rten.graph.attributes import with_fields
 from formats.rten.graph.makers import Makers
 from formats.rten.operators import convolution, matrix, padding, quantization, ranges, shape
 from formats.rten.operators.rules import always

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import reduce
 from math import prod
 
+from formats.ir.attributes import attribute_named, get_int, get_string
 from formats.ir.dtypes import INT32
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, get_string, with_fields
+from formats.rten.graph.attributes import with_fields
 from formats.rten.graph.makers import Makers
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import broadcast_dims, dropped, of_any_input, without_gaps
@@ -146,7 +147,7 @@ def gemm(node: Node, context: Context) -> list[Node] | None:
     if not context.is_integer(a):
         return None
     for name in ("alpha", "beta"):
-        attribute = find(node, name)
+        attribute = attribute_named(node, name)
         if attribute is not None and attribute.f != 1:
             raise Refused(f"scales integers ({name} = {attribute.f}), which cannot be converted")
     left = op("Transpose", a, perm=[1, 0]) if get_int(node, "transA") else a

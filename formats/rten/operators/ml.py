@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from formats.ir import MACHINE_LEARNING
+from formats.ir.attributes import attribute_named, get_float, get_floats, get_int, get_ints, get_string, get_strings
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.ir.model import Node
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import shape
 from formats.rten.spec import because, rewritten
 from formats.rten.types import NOT_NUMBERS
@@ -91,7 +91,7 @@ def imputer(node: Node, context: Context) -> list[Node] | None:
     op = context.op
     data = context.input(0)
     elem_type = context.elem_type(data) or FLOAT
-    is_float = find(node, "imputed_value_floats") is not None
+    is_float = attribute_named(node, "imputed_value_floats") is not None
     values = (get_floats(node, "imputed_value_floats") if is_float else get_ints(node, "imputed_value_int64s")) or []
     rank = context.known_rank(data)
     if not values:
@@ -162,12 +162,12 @@ def one_hot_encoder(node: Node, context: Context) -> list[Node] | None:
 
 def _table(node: Node, context: Context, what: str) -> tuple[list[Any], int]:
     """The keys or values of a LabelEncoder, and their element type."""
-    tensor = find(node, f"{what}_tensor")
+    tensor = attribute_named(node, f"{what}_tensor")
     if tensor is not None and tensor.t is not None and tensor.t.data_type not in NOT_NUMBERS:
         return list(tensor.t.numpy().reshape(-1).tolist()), tensor.t.data_type or FLOAT
-    if find(node, f"{what}_int64s") is not None:
+    if attribute_named(node, f"{what}_int64s") is not None:
         return list(get_ints(node, f"{what}_int64s") or ()), INT64
-    if find(node, f"{what}_floats") is not None:
+    if attribute_named(node, f"{what}_floats") is not None:
         return list(get_floats(node, f"{what}_floats") or ()), FLOAT
     raise Refused(_STRINGS, _STRINGS_REMEDY)
 
@@ -177,7 +177,7 @@ def label_encoder(node: Node, context: Context) -> list[Node] | None:
     keys, key_type = _table(node, context, "keys")
     values, value_type = _table(node, context, "values")
     default: Any = get_int(node, "default_int64", -1) if value_type == INT64 else get_float(node, "default_float", -0.0)
-    default_tensor = find(node, "default_tensor")
+    default_tensor = attribute_named(node, "default_tensor")
     if default_tensor is not None and default_tensor.t is not None:
         default = default_tensor.t.numpy().reshape(-1).tolist()[0]
     first: dict[Any, Any] = {}

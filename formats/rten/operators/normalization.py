@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from formats.ir.attributes import attribute_named, get_float, get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT
 from formats.ir.model import Node
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_float, get_int, get_ints, get_string
 from formats.rten.operators import ranges, reduction, shape
 from formats.rten.operators.rules import WITHOUT_CONSUMED, dropped, of_floats, same
 from formats.rten.spec import (
@@ -299,9 +299,9 @@ def mean_variance_normalization(node: Node, context: Context) -> list[Node] | No
     """
     op = context.op
     data = context.input(0)
-    if find(node, "axes") is None and context.rank(data) is None:
+    if attribute_named(node, "axes") is None and context.rank(data) is None:
         context.report(_FOUR_AXES)
-    axes = context.int64([0, 2, 3] if find(node, "axes") is None else get_ints(node, "axes") or ())
+    axes = context.int64([0, 2, 3] if attribute_named(node, "axes") is None else get_ints(node, "axes") or ())
     centred = op("Sub", data, op("ReduceMean", data, axes, keepdims=1))
     squares = op("Mul", centred, centred)
     variance = op("ReduceMean", squares, axes, keepdims=1)
@@ -361,7 +361,7 @@ def negative_log_likelihood(node: Node, context: Context) -> list[Node] | None:
     data, target, weight = context.input(0), context.input(1), context.optional(2)
     factors, second_axis = "", context.int64([1])
     counted = ignored = ""
-    if find(node, "ignore_index") is not None:
+    if attribute_named(node, "ignore_index") is not None:
         ignored = op("Equal", target, context.scalar(get_int(node, "ignore_index"), like=target))
         target = op("Where", ignored, context.scalar(0, like=target), target)
         counted = context.cast(op("Not", ignored), context.elem_type(data) or FLOAT)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from formats.ir.attributes import attribute_named, get_float, get_ints, get_string
 from formats.ir.dtypes import INT64
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_float, get_ints, get_string
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import normalize
 from formats.rten.operators.window import Window
@@ -68,7 +68,7 @@ def pad_inputs(node: Node, context: Context) -> list[Node] | None:
     if pads is None:
         return None
     data = context.input(0)
-    value = [context.scalar(get_float(node, "value"), like=data)] if find(node, "value") is not None else []
+    value = [context.scalar(get_float(node, "value"), like=data)] if attribute_named(node, "value") is not None else []
     return context.changed([data, context.int64(pads), *value], without=("pads", "paddings", "value"))
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from math import inf, prod
 from typing import Any
 
+from formats.ir.attributes import get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT8, INT32, INT64
 from formats.ir.model import Node
 from formats.ir.storage import from_numpy
@@ -15,7 +16,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import get_int, get_ints, get_string
 from formats.rten.operators import padding, ranges, reduction, shape
 from formats.rten.operators.rules import ANY_NAN, always, for_outputs, of_floats
 from formats.rten.operators.window import (

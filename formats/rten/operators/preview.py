@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import sqrt
 
 from formats.ir import PREVIEW, TRAINING
+from formats.ir.attributes import attribute_named, get_float, get_int, get_string
 from formats.ir.dtypes import DOUBLE, FLOAT, INT64
 from formats.ir.functions import expand_call
 from formats.ir.model import Function, Node
@@ -18,7 +19,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import find, get_float, get_int, get_string, make_node
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import shape
 from formats.rten.spec import OperatorSpec, Outputs, ToRten, because, unknown
 
@@ -30,7 +31,7 @@ def _precision(node: Node, types: list[ValueType]) -> int:
 
 def _modified(node: Node, context: Context, name: str, value: str) -> str:
     """The value after the subgraph of an attribute, if there is one, whose nodes are put here."""
-    attribute = find(node, name)
+    attribute = attribute_named(node, name)
     graph = None if attribute is None else attribute.g
     if graph is None:
         return value
@@ -86,7 +87,7 @@ def flex_attention(node: Node, context: Context) -> list[Node] | None:
 
 def _root_of_scale(node: Node, context: Context, query: str) -> str:
     """The root of the factor of scores, by which both sides are multiplied."""
-    if find(node, "scale") is not None:
+    if attribute_named(node, "scale") is not None:
         return context.scalar(sqrt(get_float(node, "scale")), like=query)
     width = shape.sizes_of(context, query, 3, 4)
     sizes = context.scope.ints(width)

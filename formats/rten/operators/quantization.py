@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from formats.ir.attributes import attribute_named, get_int
 from formats.ir.dtypes import FLOAT, INT8, INT16, INT32, UINT8, UINT16, type_name
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -12,7 +13,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import find, get_int
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.casting import SMALL_FLOATS
 from formats.rten.operators.rules import ANY_NAN, always, for_outputs, normalize, of_every_node, same, scalar
@@ -271,7 +271,7 @@ def quantize_linear(node: Node, context: Context) -> list[Node] | None:
         if not zero:
             return _with_zero_point(node, context, scale, target)
         axis = get_int(node, "axis", 1)
-        is_named = find(node, "axis") is not None or context.rank(scale) == 0
+        is_named = attribute_named(node, "axis") is not None or context.rank(scale) == 0
         return None if inputs == list(node.input) and is_named else context.changed(inputs, axis=axis)
     if inputs == list(node.input) and get_int(node, "output_dtype") == target:
         return None

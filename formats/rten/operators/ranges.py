@@ -19,8 +19,8 @@ from itertools import product
 from math import ceil, floor, isqrt, prod
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from formats.ir.attributes import get_int
 from formats.rten.convert.value_types import MAX_DIM, Interval
-from formats.rten.graph.attributes import get_int
 from formats.rten.operators.rules import normalize
 from formats.rten.types import FLOATS, INT32_LIMITS
 

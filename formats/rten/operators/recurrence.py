@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from formats.ir.attributes import attribute_named, get_float, get_floats, get_int, get_string, get_strings
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Graph, Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_string, get_strings, make_node
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import dropped
 from formats.rten.spec import ANY, Deviation, Field, OnnxLoader, OperatorSpec, Outputs, Row, ToOnnx, ToRten, because
@@ -409,7 +410,7 @@ def recurrent(node: Node, context: Context) -> list[Node] | None:
         inputs[4] = ""
         return context.changed(inputs)
     if _is_native(node, context):
-        is_said = not context.target.is_onnx or find(node, "hidden_size") is not None
+        is_said = not context.target.is_onnx or attribute_named(node, "hidden_size") is not None
         return None if is_said else context.changed(hidden_size=_hidden_size(node, context))
     for deviation in _weights_unspecified(node, context):
         context.report(deviation, is_defined=False)

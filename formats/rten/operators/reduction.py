@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from formats.ir.attributes import attribute_named, get_int, get_ints
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import UNKNOWN, Dims, Interval, ValueType
-from formats.rten.graph.attributes import find, get_int, get_ints, make_attribute, with_fields
+from formats.rten.graph.attributes import make_attribute, with_fields
 from formats.rten.graph.makers import Makers
 from formats.rten.operators import ranges, shape, slicing
 from formats.rten.operators.rules import (
@@ -91,7 +92,7 @@ def reduction(node: Node, context: Context) -> list[Node] | None:
     rank = context.rank(context.input(0))
     if known_axes and rank is not None and not all(-rank <= axis < rank for axis in known_axes):
         raise Refused(f"reduces axes {list(known_axes)} of a value that has {rank} axes")
-    flag = find(node, "noop_with_empty_axes")
+    flag = attribute_named(node, "noop_with_empty_axes")
     if known_axes is None:
         return None
     if known_axes:
@@ -502,7 +503,7 @@ def norm(context: Context, data: str, axes: list[int], power: int) -> str:
 
 def power_of(node: Node) -> int:
     """The attribute `p`, which was a float in operator set 1."""
-    attribute = find(node, "p")
+    attribute = attribute_named(node, "p")
     if attribute is None:
         return 2
     value = attribute.i if attribute.f is None else attribute.f

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial, reduce
 from math import floor, frexp
 
+from formats.ir.attributes import attribute_named, get_float, get_floats, get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -18,7 +19,6 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, Interval, ValueType
-from formats.rten.graph.attributes import find, get_float, get_floats, get_int, get_ints, get_string
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import normalize, of_floats
 from formats.rten.operators.sampling import Axis, Line, Sampler, extrapolated, kernel_of_resize, ratio_of, resized_along
@@ -462,7 +462,7 @@ def upsample(node: Node, context: Context) -> list[Node] | None:
 
     data, scales = context.input(0), context.optional(1)
     attribute = get_floats(node, "scales")
-    if attribute is None and find(node, "height_scale") is not None:
+    if attribute is None and attribute_named(node, "height_scale") is not None:
         attribute = [1.0, 1.0, get_float(node, "height_scale"), get_float(node, "width_scale")]  # operator set 1
     if attribute is not None:
         scales = context.array(numpy.array(attribute, dtype=numpy_dtype(FLOAT)))

@@ -12,9 +12,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from formats.ir.attributes import attribute_named, get_int, get_ints
 from formats.ir.dtypes import BOOL, INT32, INT64
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, get_ints
 from formats.rten.spec import Deviation, because
 from formats.rten.types import BYTES, INTS
 from formats.tensordata.plan import SPECIAL
@@ -219,7 +219,7 @@ def promoted(**places: int) -> Rewriting:
 
     @because("In newer operator sets, the attribute is an input")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        attributes = {name: place for name, place in places.items() if find(node, name) is not None}
+        attributes = {name: place for name, place in places.items() if attribute_named(node, name) is not None}
         if not attributes:
             return None
         inputs = list(node.input)
@@ -236,7 +236,7 @@ def dropped(*names: str) -> Rewriting:
 
     @because("The attribute has no effect in inference")
     def rewriting(node: Node, context: Context) -> list[Node] | None:
-        return context.changed(without=names) if any(find(node, name) for name in names) else None
+        return context.changed(without=names) if any(attribute_named(node, name) for name in names) else None
 
     return rewriting
 
@@ -247,10 +247,10 @@ WITHOUT_CONSUMED: Final = (dropped("consumed_inputs"),)  # an attribute of opera
 @because("Before operator set 7, the attributes broadcast and axis said how to broadcast")
 def broadcast_by_attribute(node: Node, context: Context) -> list[Node] | None:
     names = ("axis", "broadcast", "consumed_inputs")
-    if context.version >= 7 or not any(find(node, name) for name in names):
+    if context.version >= 7 or not any(attribute_named(node, name) for name in names):
         return None
     first, second = context.input(0), context.input(1)
-    if get_int(node, "broadcast") and find(node, "axis") is not None:
+    if get_int(node, "broadcast") and attribute_named(node, "axis") is not None:
         rank, width = context.known_rank(first), context.known_rank(second)
         axis = get_int(node, "axis")
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from formats.ir.attributes import get_float, get_int, get_string
 from formats.ir.dtypes import BOOL, FLOAT, INT32
 from formats.ir.model import Node
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.value_types import Dim
-from formats.rten.graph.attributes import get_float, get_int, get_string
 from formats.rten.operators.rules import SPREAD
 from formats.rten.spec import Deviation
 from formats.tensordata.plan import RARE

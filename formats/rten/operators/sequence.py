@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from formats.ir.attributes import attribute_named, get_int
 from formats.ir.dtypes import BOOL, FLOAT, INT64
 from formats.ir.model import Graph, Node, SequenceType, TensorType, Type, ValueInfo
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType, declared_type
-from formats.rten.graph.attributes import find, get_int, make_node
+from formats.rten.graph.attributes import make_node
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import always, normalize, of_attribute, same, scalar, without_gaps
 from formats.rten.spec import (
@@ -183,7 +184,7 @@ ConcatFromSequence = OperatorSpec(
 
 def sequence_map(node: Node, context: Context) -> list[Node] | None:
     """Write it as a Loop over the tensors of the sequences."""
-    attribute = find(node, "body")
+    attribute = attribute_named(node, "body")
     if attribute is None or attribute.g is None:
         raise Refused("has no body")
     body, count = attribute.g, context.op("SequenceLength", context.input(0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from formats.ir.attributes import get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.model import Node
 from formats.rten.convert import budget
@@ -12,7 +13,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dim, Dims, ValueType
-from formats.rten.graph.attributes import get_int, get_ints, get_string, with_input
+from formats.rten.graph.attributes import with_input
 from formats.rten.operators import ranges
 from formats.rten.operators.rules import (
     always,

@@ -10,6 +10,7 @@ from itertools import pairwise
 from math import pi
 from typing import Final
 
+from formats.ir.attributes import attribute_named, get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT32, INT64
 from formats.ir.model import Graph, Node
 from formats.rten.convert import budget
@@ -17,7 +18,7 @@ from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, get_ints, get_string, with_input
+from formats.rten.graph.attributes import with_input
 from formats.rten.operators import ranges, shape, slicing
 from formats.rten.operators.rules import always, normalize, of_attribute, of_floats, same
 from formats.rten.spec import (
@@ -152,7 +153,7 @@ def _found(context: Context, data: str, grams: Sequence[Sequence[int]], distance
 
 def tf_idf_vectorizer(node: Node, context: Context) -> list[Node] | None:
     """Write it as comparisons of the numbers with each n-gram, at each place. It has no strings."""
-    if find(node, "pool_strings") is not None:
+    if attribute_named(node, "pool_strings") is not None:
         raise Refused("looks for strings, which RTen does not support")
     pool, starts, places = (get_ints(node, name) or [] for name in ("pool_int64s", "ngram_counts", "ngram_indexes"))
     if any(not INT32_LIMITS[0] <= number <= INT32_LIMITS[1] for number in pool):
@@ -200,7 +201,7 @@ def _weighted(node: Node, context: Context, data: str, counts: Sequence[str], co
     if mode == "IDF":
         counted = op("Greater", counted, context.array(0, INT32))
     result = context.cast(counted, FLOAT)
-    weights = find(node, "weights")
+    weights = attribute_named(node, "weights")
     if mode != "TF" and weights is not None:
         places = get_ints(node, "ngram_indexes") or []
         if len(weights.floats) != len(places):

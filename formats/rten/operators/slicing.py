@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from formats.ir.attributes import attribute_named, get_int
 from formats.ir.dtypes import INT32, INT64
 from formats.ir.model import Node
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import MAX_DIM, Dim, Dims, ValueType
-from formats.rten.graph.attributes import find, get_int, with_input
+from formats.rten.graph.attributes import with_input
 from formats.rten.operators import ranges, shape
 from formats.rten.operators.rules import (
     MAX_CONTENTS,
@@ -264,13 +265,13 @@ NUMBERED = 18  # the first operator set in which a Split has the number of its p
 def split(node: Node, context: Context) -> list[Node] | None:
     data, count = context.input(0), get_int(node, "num_outputs") or len(node.output)
     if context.optional(1):
-        return context.changed(without=("num_outputs",)) if find(node, "num_outputs") is not None else None
+        return context.changed(without=("num_outputs",)) if attribute_named(node, "num_outputs") is not None else None
     if count != len(node.output):
         raise Refused(f"makes {count} parts, but has {len(node.output)} outputs")
     dims = context.dims(data)
     axis = normalize(get_int(node, "axis"), len(dims)) if dims is not None else 0
     size = dims[axis] if dims is not None else None
-    is_said = find(node, "num_outputs") is not None
+    is_said = attribute_named(node, "num_outputs") is not None
     is_newest = not context.target.is_onnx or context.target.version >= NUMBERED
     if not isinstance(size, int):
         return context.changed(with_input(node, 1, _equal_parts(node, context, count)), without=("num_outputs",))
@@ -338,7 +339,7 @@ def concat_contents(node: Node, scope: Scope, types: list[ValueType]) -> Dims | 
 
 @because("Before operator set 4, the axis was 1 by default")
 def concat_axis(node: Node, context: Context) -> list[Node] | None:
-    return context.changed(axis=1) if context.version < 4 and find(node, "axis") is None else None
+    return context.changed(axis=1) if context.version < 4 and attribute_named(node, "axis") is None else None
 
 
 Concat = OperatorSpec(

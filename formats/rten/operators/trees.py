@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formats.ir import MACHINE_LEARNING
+from formats.ir.attributes import attribute_named, get_int, get_ints, get_string, get_strings
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32
 from formats.ir.model import Node
 from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
-from formats.rten.graph.attributes import find, get_int, get_ints, get_string, get_strings
 from formats.rten.operators import ml, shape
 from formats.rten.spec import rewritten
 
@@ -143,7 +143,7 @@ class Trees:
 
 def floats_of(node: Node, name: str) -> NDArray[Any] | None:
     """Numbers in an attribute of floats, or in a tensor, which are then DOUBLE."""
-    attribute = find(node, f"{name}_as_tensor") or find(node, name)
+    attribute = attribute_named(node, f"{name}_as_tensor") or attribute_named(node, name)
     if attribute is None:
         return None
     return attribute.t.numpy().reshape(-1) if attribute.t is not None else np.asarray(attribute.floats, np.float32)
@@ -187,7 +187,7 @@ def numbered(node: Node, prefix: str) -> Trees:
 
 def _array(node: Node, name: str) -> NDArray[Any]:
     """The elements of an attribute that is a tensor."""
-    attribute = find(node, name)
+    attribute = attribute_named(node, name)
     return budget.zeros(0) if attribute is None or attribute.t is None else attribute.t.numpy().reshape(-1)
 
 

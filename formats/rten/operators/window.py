@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from formats.ir.attributes import attribute_named, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT64
 from formats.ir.model import Node
 from formats.ir.storage import from_numpy
@@ -16,7 +17,6 @@ from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.value_types import Dim, Dims
-from formats.rten.graph.attributes import find, get_ints, get_string
 from formats.rten.operators import shape
 from formats.rten.operators.rules import SPREAD
 from formats.rten.spec import Field, OperatorSpec, ToRten, because, sizes_field
@@ -164,7 +164,7 @@ def window_attributes(geometry: Window, pads: tuple[int, ...] | None) -> dict[st
 def differs(node: Node, attributes: dict[str, Any]) -> bool:
     """Whether the attributes of a node differ from these. `auto_pad` may be missing if it is NOTSET."""
     for name, value in attributes.items():
-        attribute = find(node, name)
+        attribute = attribute_named(node, name)
         if attribute is None:
             if value is not None and value != "NOTSET":
                 return True

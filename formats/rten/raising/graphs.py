@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.errors import EncodeError
+from formats.ir.attributes import attribute_named
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.ir.node_order import all_mentioned, defined, topological
@@ -20,7 +21,7 @@ from formats.rten.convert.precedents import Precedents
 from formats.rten.convert.refusal import Refused, not_well_formed
 from formats.rten.convert.scope import Scope
 from formats.rten.convert.value_types import ValueType
-from formats.rten.graph.attributes import MALFORMED, find, make_node, with_fields
+from formats.rten.graph.attributes import MALFORMED, make_node, with_fields
 from formats.rten.graph.makers import folded, folded_deviations
 from formats.rten.graph.uses import Uses
 from formats.rten.operators import SPECS, foldings
@@ -339,7 +340,7 @@ class GraphRaiser:
             carried = [self.value(name).kind for name in node.input[form.carried :] if name]
         raisers = []
         for name in form.attributes:
-            attribute = find(node, name)
+            attribute = attribute_named(node, name)
             if attribute is None or attribute.g is None:
                 raise EncodeError(f"{node.op_type} has no {name}", where=where)
             raiser = GraphRaiser(attribute.g, self._shared, f'{where}.attribute["{name}"].g', self)

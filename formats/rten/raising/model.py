@@ -12,12 +12,13 @@ from typing import Final, NamedTuple
 
 from formats.errors import EncodeError
 from formats.ir import ir_version_with
+from formats.ir.attributes import get_int
 from formats.ir.dtypes import DATA_TYPES, FLOAT, INT32, type_name
 from formats.ir.model import Graph, Model, Node, OperatorSetId, ValueInfo
 from formats.ir.node_order import Names, graphs_below
 from formats.rten.convert.budget import budget_of
 from formats.rten.convert.context import ValueNames
-from formats.rten.graph.attributes import attributes_key, get_int
+from formats.rten.graph.attributes import attributes_key
 from formats.rten.graph.uses import used_and_read, with_reached_names
 from formats.rten.operators import SPECS
 from formats.rten.raising.graphs import GraphRaiser, Surroundings

@@ -2,6 +2,8 @@
 
 The CRC-32 of a file follows from the CRC-32s of its parts, so several threads can compute the parts. A SHA-256 needs
 the bytes in their order.
+
+Sources with equal bytes are found by their SHA-256.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from formats.tensordata.sources.source import Source
 
 CRC32_POLYNOMIAL = 0xEDB88320  # bit-reversed: the highest bit is the coefficient of x to the power of 0
 ONE = 1 << 31  # the polynomial 1 in that order
@@ -133,3 +137,31 @@ def _x_to_8n(n: int) -> int:
         square = _multiply(square, square)
         n >>= 1
     return power
+
+
+class Duplicates:
+    """Sources by their bytes; only sources whose size occurs twice are read, a piece at a time."""
+
+    def __init__(self) -> None:
+        self._unread: dict[int, Source | None] = {}  # the only source of its size, if there is only one
+        self._by_digest: dict[tuple[int, bytes], Source] = {}
+
+    def first(self, source: Source) -> Source:
+        """The first source of all so far with the bytes of `source`; possibly this one."""
+        only_one = self._unread.setdefault(source.nbytes, source)
+        if only_one is source:
+            return source
+        if only_one is not None:  # now there are two of this size, so both are read
+            self._by_digest[_key(only_one)] = only_one
+            self._unread[source.nbytes] = None
+        return self._by_digest.setdefault(_key(source), source)
+
+
+def _key(source: Source) -> tuple[int, bytes]:
+    """The size and the SHA-256 of a source."""
+    import hashlib  # its import takes as long as a small conversion to an archive
+
+    digest = hashlib.sha256()
+    for piece in source.chunks() if source.granule_bytes else (source.view(),):
+        digest.update(piece)
+    return source.nbytes, digest.digest()

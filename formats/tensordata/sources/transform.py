@@ -31,11 +31,25 @@ BLOCK_BYTES = 1 << 20  # the input per step, if a transform would otherwise need
 VARINT_BLOCK_BYTES = 1 << 17  # with less, threads wait for each other more than they work
 STEP_ELEMENTS = 1 << 17  # converted at a time: their results stay in a second-level cache
 STORAGE_NAMES = {"bfloat16": "uint16", "bool": "uint8"}  # numpy has no such type, or one that hides the bits
+_MAGNITUDE, _INFINITE = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)  # bits of float32s
+_UNLIMITED = np.float32(2**64).view("<u4")
 
 
-# For float32s by their bits, without the sign: what becomes an infinite float16, infinity, and what becomes zero.
-_MAGNITUDE, _INFINITE = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000)
-_ROUNDED_UP, _UNLIMITED, _ROUNDED_TO_ZERO = np.array([65520, 2.0**64, 2.0**-25], "<f4").view("<u4")
+class _Bounds(NamedTuple):
+    """Float32s by their bits, without the sign: what another type rounds to infinity, to zero, and has no digits for.
+
+    These are from `infinite` on, up to `zero`, and before `normal`.
+    """
+
+    infinite: np.uint32
+    zero: np.uint32
+    normal: np.uint32
+
+
+_BOUNDS = {
+    "float16": _Bounds(*np.array([65520, 2.0**-25, 2.0**-14], "<f4").view("<u4")),
+    "bfloat16": _Bounds(*np.array([0x7F7F8000, 0x8000, 0x800000], "<u4")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +186,12 @@ def casting(from_dtype: str, to_dtype: str) -> Transform:
 
 
 @cache
-def halve() -> Transform:
-    """Float32s as float16s, rounded to nearest: a finite number stays finite, and none but zero becomes zero.
+def narrowing(to_dtype: str) -> Transform:
+    """Float32s as float16s or bfloat16s, rounded to nearest: a finite number stays finite, and only zero becomes zero.
 
     A number that is too large becomes the largest one, and one that is too near zero the least one with its sign.
     """
-    return _of_elements("halve", "float32", "float16", _halve)
+    return _of_elements("narrow", "float32", to_dtype, _narrow)
 
 
 @cache
@@ -251,25 +265,33 @@ def are_kept(source: Source, dtype: str, target: str) -> bool:
 
 
 class Beyond(NamedTuple):
-    """How many float32s `halve` moves: too large, so large that they mean no limit, and too near zero."""
+    """How many float32s `narrowing` moves: too large, so large that they mean no limit, and too near zero.
+
+    `faint` ones are so near zero that they lose digits; those that are too near zero count among them.
+    """
 
     large: int = 0
     unlimited: int = 0
     small: int = 0
+    faint: int = 0
 
 
-def beyond_half(source: Source) -> Beyond:
-    """The float32s that no float16 is near. It reads a block at a time."""
-    large = unlimited = small = 0
+def beyond(source: Source, dtype: str) -> Beyond:
+    """The float32s that no number of a narrower type is near. It reads a block at a time."""
+    bounds = _BOUNDS[dtype]
+    large = unlimited = small = faint = 0
     for values in _blocks(source, "float32"):
         for start in range(0, len(values), STEP_ELEMENTS):
             sizes = values[start : start + STEP_ELEMENTS].view("<u4") & _MAGNITUDE
-            if sizes.max() >= _ROUNDED_UP:
-                large += int(np.count_nonzero((sizes >= _ROUNDED_UP) & (sizes < _UNLIMITED)))
-                unlimited += int(np.count_nonzero((sizes >= _UNLIMITED) & (sizes < _INFINITE)))
-            if sizes.min() <= _ROUNDED_TO_ZERO:
-                small += int(np.count_nonzero((sizes <= _ROUNDED_TO_ZERO) & (sizes != 0)))
-    return Beyond(large, unlimited, small)
+            if sizes.max() >= bounds.infinite:
+                above = sizes[(sizes >= bounds.infinite) & (sizes < _INFINITE)]
+                unlimited += (without_limit := int(np.count_nonzero(above >= _UNLIMITED)))
+                large += len(above) - without_limit
+            if sizes.min() < bounds.normal:
+                below = sizes[(sizes < bounds.normal) & (sizes != 0)]
+                small += int(np.count_nonzero(below <= bounds.zero))
+                faint += len(below)
+    return Beyond(large, unlimited, small, faint)
 
 
 def _blocks(source: Source, dtype: str) -> Iterator[Array]:
@@ -333,16 +355,23 @@ def _float32_of_half() -> Array:
     return np.arange(1 << 16, dtype="<u2").view("<f2").astype("<f4")
 
 
-def _halve(array: Array, output: Array, from_dtype: str) -> None:
-    """Write float32s into an array of float16s."""
-    _cast(array, output, from_dtype)
+def _narrow(array: Array, output: Array, from_dtype: str) -> None:
+    """Write float32s into an array of float16s, or of the bits of bfloat16s."""
     if not len(array):
         return
-    bits, sizes = output.view("<u2"), array.view("<u4") & _MAGNITUDE
-    if sizes.max() >= _ROUNDED_UP:
-        bits[(sizes >= _ROUNDED_UP) & (sizes < _INFINITE)] -= 1  # from infinity to the number before it
-    if sizes.min() <= _ROUNDED_TO_ZERO:
-        bits[(sizes <= _ROUNDED_TO_ZERO) & (sizes != 0)] += 1
+    bits, numbers = output.view("<u2"), array.view("<u4")
+    sizes = numbers & _MAGNITUDE
+    bounds = _BOUNDS["float16" if output.dtype.kind == "f" else "bfloat16"]
+    if output.dtype.kind == "f":
+        _cast(array, output, from_dtype)
+    else:  # the upper half, rounded to nearest, and to even if both are as near
+        np.copyto(bits, (numbers + (0x7FFF + (numbers >> 16 & 1))) >> 16, casting="unsafe")
+    if (largest := sizes.max()) >= bounds.infinite:
+        bits[(sizes >= bounds.infinite) & (sizes < _INFINITE)] -= 1  # from infinity to the number before it
+    if largest > _INFINITE and output.dtype.kind != "f":
+        bits[sizes > _INFINITE] = numbers[sizes > _INFINITE] >> 16 | 0x40  # NaN, whatever its lower half
+    if sizes.min() <= bounds.zero:
+        bits[(sizes <= bounds.zero) & (sizes != 0)] += 1
 
 
 def _clamp(array: Array, output: Array, from_dtype: str) -> None:

@@ -101,6 +101,11 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
     runtime = named.runtime if named is not None and target.domain is None else None
     changes: tuple[Change, ...] = ()
     if runtime is not None:
+        if chosen.runtime.weights_dtype is not None:  # first, so that what the runtime lacks is rewritten
+            from formats.verbs.steps.versions import with_integer_weights
+
+            model, result = with_integer_weights(model, chosen.runtime)
+            edits += result.edits
         runnable = runtime.runnable(model, chosen.exact)
         if runnable.error is not None:
             raise runnable.error
@@ -110,6 +115,12 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
         from formats.verbs.steps.versions import in_versions
 
         model, result = in_versions(model, chosen.runtime)
+        edits += result.edits
+        losses += result.losses
+    if data_files.dedup:
+        from formats.editing.weights import with_equals_joined  # few conversions need it
+
+        model, result = with_equals_joined(model, chosen.writing)
         edits += result.edits
         losses += result.losses
     plan = target.plan(model, destination, chosen.writing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from formats.codecs.lookup import ONNXRUNTIME
@@ -11,7 +12,8 @@ from formats.codecs.onnxruntime_releases import (
     SMALL_CONSTANTS,
     WITH_ALLOWZERO,
     first_reading,
-    is_before,
+    lacking,
+    lacks,
     limits_of,
     newest_with_kernels,
     operators_of,
@@ -23,8 +25,8 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.surgery import in_order
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
-from formats.ir.model import attribute_named
 from formats.onnxpb.value_types import type_uses
 from formats.onnxruntime.layouts import UnknownBlockError, Usual, in_usual_layout
 from formats.tensordata.plan import INTERFACE, RESULTS, SPECIAL, USE, Loss
@@ -35,7 +37,11 @@ if TYPE_CHECKING:
 
     from formats.codecs.onnxruntime_releases import Operators
     from formats.ir.model import Model
+    from formats.onnxpb.value_types import TypeUse
     from formats.verbs.choices import RuntimeOptions
+
+# onnxruntime loads some of their forms in bfloat16, and makes of others nodes for which it has no kernel.
+WITHOUT_BFLOAT16 = ("CenterCropPad", "Clip", "Dropout")
 
 
 def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
@@ -65,16 +71,20 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             ir_version = row.ir_version
         if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
             opsets.setdefault(MACHINE_LEARNING, row.ml_opset)
-    if opsets or options.dtype is not None:
+    if opsets or options.dtype is not None or options.weights_dtype is not None:
         model, more = in_order(model)
         result += more
     for domain, version in opsets.items():
         model, more = with_opset(model, version, domain)
         result += more
     if options.dtype is not None:
-        from formats.editing.float16 import to_float16  # few conversions need it
+        from formats.editing.float_types import to_dtype  # few conversions need it
 
-        model, more = to_float16(model, keep_io_types=options.keep_io_types, keep=options.keep or ())
+        keep, no_kernel = options.keep or (), None if release is None else partial(_has_no_kernel, release)
+        model, more = to_dtype(model, options.dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
+        result += more
+    if options.weights_dtype is not None and (named is None or release is not None):
+        model, more = with_integer_weights(model, options)
         result += more
     if ir_version is not None:
         model, more = with_ir_version(model, ir_version)
@@ -83,11 +93,39 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = _in_version_of_set(model, opsets[""])
         result += more
     if release is not None:
-        if is_before(release, WITH_ALLOWZERO):
+        if lacks(release, WITH_ALLOWZERO):
             model, more = _without_allowzero(model, release)
             result += more
         result += EditResult(losses=tuple(_refused(model, release)))
     return model, result
+
+
+def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
+    """The model with weights of the chosen type, in the operators that the chosen runtime has for them.
+
+    Raises: UnsupportedError if the runtime has none.
+    """
+    from formats.editing import weight_quantization as quantization  # few conversions need it
+
+    type_name, named = options.weights_dtype or "", options.named
+    bits, _ = quantization.WEIGHT_TYPES[type_name]
+    if named is None:
+        forms = quantization.OF_ONNX
+    elif named.name == ONNXRUNTIME:
+        forms = quantization.forms_for_release(named.release or NEWEST, bits)
+    elif type_name != "int4":
+        raise UnsupportedError(f"{named.name} computes with weights in int4, but not in {type_name}")
+    else:
+        forms = quantization.OF_RTEN
+    return quantization.quantize_weights(model, type_name, forms, block=options.block or 32, keep=options.keep or ())
+
+
+def _has_no_kernel(release: str, use: TypeUse, version: int) -> bool:
+    """Whether a release has no kernel for a type of an operator in a version of ONNX's set."""
+    if use.operator in WITHOUT_BFLOAT16 and use.type == "tensor(bfloat16)":
+        return True
+    since, first = lacking(use, version) or (None, release)
+    return since is not None and not lacks(release, since) and lacks(release, first)
 
 
 def _without_allowzero(model: Model, release: str) -> tuple[Model, EditResult]:

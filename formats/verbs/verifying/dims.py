@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formats.ir.model import entries
+from formats.ir.attributes import get_int, get_ints
 from formats.words import counted
 
 if TYPE_CHECKING:
@@ -70,22 +70,24 @@ def dims_problem(node: Node, version: int, dims: Sequence[Dims | None]) -> str |
             return f"input {index} of {name} has dims {shown}, but must have {counted(rank, 'dim')}"
     first = dims[0] if dims else None
     if name in BROADCASTING and version >= BROADCASTING[name]:
-        shapes = [shape for shape in dims if shape is not None]
-        for other in shapes[1:]:
-            if _broadcast([shapes[0], other]) is None:
-                return f"{name} cannot broadcast dims {dims_text(shapes[0])} and {dims_text(other)}"
+        together: Dims = ()
+        for shape in dims:
+            result = _broadcast([together, shape or ()])
+            if result is None:
+                return f"{name} cannot broadcast dims {dims_text(together)} and {dims_text(shape)}"
+            together = result
     if name == "MatMul" and len(dims) > 1:
         return _matrix_problem(name, dims[0], dims[1], False, False)
     if name == "Gemm" and len(dims) > 1:
-        return _matrix_problem(name, dims[0], dims[1], bool(_integer(node, "transA")), bool(_integer(node, "transB")))
+        return _matrix_problem(name, dims[0], dims[1], bool(get_int(node, "transA")), bool(get_int(node, "transB")))
     weights = dims[1] if len(dims) > 1 and name in ("Conv", "ConvTranspose") else None
     if first is not None and weights is not None and (len(first) < 3 or len(weights) != len(first)):
         return f"{name} has an input with dims {dims_text(first)} and weights with dims {dims_text(weights)}"
     if first is None:
         return None
-    if name == "Transpose" and (perm := _integers(node, "perm")) and sorted(perm) != list(range(len(first))):
+    if name == "Transpose" and (perm := get_ints(node, "perm")) and sorted(perm) != list(range(len(first))):
         return f"the attribute 'perm' of Transpose is {str(perm)[:80]}, but the input has {counted(len(first), 'dim')}"
-    axis = _integer(node, "axis") if name in WITH_AXIS else None
+    axis = get_int(node, "axis", None) if name in WITH_AXIS else None
     if axis is not None and first and not -len(first) <= axis < len(first):
         return f"the attribute 'axis' of {name} is {axis}, but the input has {counted(len(first), 'dim')}"
     if name == "Concat" and axis is not None and first:
@@ -137,7 +139,7 @@ def dims_of_results(node: Node, version: int, dims: Sequence[Dims | None]) -> Se
 
 def _transposed(node: Node, shapes: Sequence[Dims]) -> Dims:
     shape = shapes[0]
-    return tuple(shape[index] for index in _integers(node, "perm") or reversed(range(len(shape))))
+    return tuple(shape[index] for index in get_ints(node, "perm") or reversed(range(len(shape))))
 
 
 def _matrix_product(_: Node, shapes: Sequence[Dims]) -> Dims | None:
@@ -150,7 +152,7 @@ def _matrix_product(_: Node, shapes: Sequence[Dims]) -> Dims | None:
 
 def _gemm(node: Node, shapes: Sequence[Dims]) -> Dims:
     first, second = shapes
-    return first[bool(_integer(node, "transA"))], second[not _integer(node, "transB")]
+    return first[bool(get_int(node, "transA"))], second[not get_int(node, "transB")]
 
 
 def _convolved(node: Node, shapes: Sequence[Dims]) -> Dims:
@@ -159,7 +161,7 @@ def _convolved(node: Node, shapes: Sequence[Dims]) -> Dims:
 
 
 def _concatenated(node: Node, shapes: Sequence[Dims]) -> Dims | None:
-    first, axis = shapes[0], _integer(node, "axis")
+    first, axis = shapes[0], get_int(node, "axis", None)
     if axis is None or not first:
         return None
     axis %= len(first)
@@ -199,14 +201,6 @@ def _broadcast(shapes: Sequence[Dims]) -> Dims | None:
 def differ(one: Dim, other: Dim) -> bool:
     """Whether both dims are known and differ."""
     return isinstance(one, int) and isinstance(other, int) and one != other
-
-
-def _integer(node: Node, name: str) -> int | None:
-    return next((each.i for each in entries(node, "attribute") if each.name == name and not each.ref_attr_name), None)
-
-
-def _integers(node: Node, name: str) -> list[int]:
-    return next((list(each.ints) for each in entries(node, "attribute") if each.name == name), [])
 
 
 def dims_text(dims: Dims | None) -> str:

@@ -117,6 +117,7 @@ CODES: dict[str, Rule] = {
     "V603": Rule("tensor", ERROR, "the type or the dims of a tensor are wrong, or do not fit its data"),
     "V604": Rule("tensor", ERROR, "the parts of a sparse tensor do not fit each other"),
     "V605": Rule("tensor", ERROR, "an index of a sparse tensor is outside its dims, or not in order"),
+    "V606": Rule("tensor", NOTE, "a small constant is in another file, which onnxruntime opens too late"),
 }
 
 

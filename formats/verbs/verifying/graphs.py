@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from formats.ir.model import Graph, Model, Node
-    from formats.verbs.verifying.nodes import NodeCheck
+    from formats.onnxpb.node_check import NodeCheck
 
     Problem = tuple[str, str, str]
 

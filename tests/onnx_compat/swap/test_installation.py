@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +63,35 @@ assert (native.Message, UnknownFieldSet) == before
 assert type(theirs) is onnx.ModelProto and isinstance(theirs, native.Message)
 """
     subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("kind", ["multiprocessing", "concurrent.futures"])
+def test_workers(kind: str, method: str, tmp_path: Path) -> None:
+    """Workers that get `install` as their initializer have our classes in `onnx`, and messages go there and back."""
+    (tmp_path / "work.py").write_text(
+        "def name(model):\n"
+        "    import onnx\n"
+        "    onnx.checker.check_model(model)\n"
+        "    model.graph.name += '!'\n"
+        "    return type(model) is onnx.ModelProto, onnx.load.__module__, model\n"
+    )
+    (tmp_path / "main.py").write_text(f"""
+import concurrent.futures, multiprocessing, sys
+import formats.onnxpb, work
+from formats.onnxpb import helper
+if __name__ == "__main__":
+    model = helper.make_model(helper.make_graph([], "g", [], []))
+    context = multiprocessing.get_context({method!r})
+    if {kind == "multiprocessing"}:
+        with context.Pool(1, initializer=formats.onnxpb.install) as pool:
+            is_ours, module, back = pool.apply(work.name, [model])
+    else:
+        workers = concurrent.futures.ProcessPoolExecutor(1, context, initializer=formats.onnxpb.install)
+        with workers:
+            is_ours, module, back = workers.submit(work.name, model).result()
+    assert is_ours and module.startswith("formats"), module
+    assert type(back) is formats.onnxpb.ModelProto and back.graph.name == "g!"
+""")
+    subprocess.run([sys.executable, "main.py"], check=True, timeout=PATIENCE_SECONDS, cwd=tmp_path)

@@ -155,3 +155,33 @@ for use in ("onnx.helper", "onnx.install()", "__import__('formats.onnxpb.referen
 assert onnx.NodeProto(op_type="A").op_type == "A"
 """
     subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)
+
+
+def test_constants_of_an_older_release() -> None:
+    """With an older `onnx`, a new model has the IR version that its checker takes, and its enums list what it knows."""
+    text = """
+import onnx
+onnx.IR_VERSION = 10
+from formats.onnxpb import IR_VERSION, TensorProto, Version, helper, onnx_ml_pb2
+model = helper.make_model(helper.make_graph([], "g", [], []))
+assert (IR_VERSION, onnx_ml_pb2.IR_VERSION, model.ir_version) == (10, 10, 10)
+assert TensorProto.DataType.items() == onnx.TensorProto.DataType.items()
+theirs = TensorProto.DataType.DESCRIPTOR._theirs()
+values = theirs.values[:3]
+TensorProto.DataType.DESCRIPTOR._theirs = lambda: type("Enum", (), {"values": values})
+assert TensorProto.DataType.keys() == ["UNDEFINED", "FLOAT", "UINT8"] and TensorProto.DataType.values() == [0, 1, 2]
+assert TensorProto.DataType.Name(16) == "BFLOAT16"  # messages take all types
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)
+
+
+def test_constants_without_onnx() -> None:
+    """Without the package `onnx`, constants and enums are those of the newest release that is known."""
+    text = """
+import sys
+sys.modules["onnx"] = None
+from formats.ir import NEWEST_IR_VERSION
+from formats.onnxpb import IR_VERSION, TensorProto
+assert IR_VERSION == NEWEST_IR_VERSION and "FLOAT4E2M1" in TensorProto.DataType.keys()
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)

@@ -407,3 +407,20 @@ def test_what_stays_and_what_is_too_large_is_counted(tmp_path: Path) -> None:
     ]
     report = formats.convert(tmp_path / "m.onnx", tmp_path / "o.onnx", external_data=True, size_threshold=4)
     assert [loss.kind for loss in report.losses] == ["kept_in_graph"]  # what Identity reads
+
+
+@pytest.mark.parametrize("stem", ["m" * 200, "m" * 240, "é" * 110])
+def test_names_of_files_of_tensors_fit_a_filesystem(stem: str, tmp_path: Path) -> None:
+    """A long name of a model leaves less of the tensors' names in those of their files, which stay apart."""
+    names = ["layers.0.attention." + "a" * 40, "layers.0.attention." + "a" * 40 + "b"]
+    tensors = [formats.from_numpy(np.full(4, index, "float32"), name) for index, name in enumerate(names)]
+    path = tmp_path / f"{stem}.onnx"
+    write(
+        Model(graph=formats.Graph(initializer=tensors)),
+        path,
+        external_data=True,
+        one_file_per_tensor=True,
+        size_threshold=0,
+    )
+    assert 3 == len(list(tmp_path.iterdir()))
+    assert [0, 1] == [tensor.numpy()[0] for tensor in read(path).graph.initializer]

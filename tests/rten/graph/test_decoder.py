@@ -7,7 +7,7 @@ import pytest
 
 from formats.errors import DecodeError
 from formats.flatbuffer.fbs import ConstantSpan
-from formats.rten.graph.attributes import get_int
+from formats.ir.attributes import get_int
 from formats.rten.graph.decoder import GraphDecoder
 from formats.tensordata.sources.source import Literal
 

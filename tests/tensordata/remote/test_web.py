@@ -147,6 +147,20 @@ def test_every_format(web: WebServer, digits: Path, suffix: str, tmp_path: Path)
     assert (tmp_path / "b.onnxz").read_bytes() == (tmp_path / "a.onnxz").read_bytes()
 
 
+def test_edits_parts_and_merged_models(model: str, digits: Path, tmp_path: Path) -> None:
+    """`edit`, `extract` and `merge` read addresses, each as the file there."""
+    for folder, source in (("far", model), ("near", digits)):
+        (tmp_path / folder).mkdir()
+        formats.edit(source, tmp_path / folder / "edited.onnx", rename={"image": "pixels"})
+        formats.extract(source, tmp_path / folder / "part.onnx", outputs=["features"])
+    for name in ("edited.onnx", "part.onnx"):
+        assert formats.diff(tmp_path / "far" / name, tmp_path / "near" / name).equal
+    for number, sources in enumerate(((model, digits), (digits, model), (model, model))):
+        formats.merge(*sources, tmp_path / f"{number}.onnx", prefix="b/")
+        outputs = formats.load(tmp_path / f"{number}.onnx").graph.output
+        assert [output.name for output in outputs] == ["probabilities", "b/probabilities"]
+
+
 def test_an_encrypted_model(web: WebServer, digits: Path, tmp_path: Path) -> None:
     """An encrypted model at an address is opened with its key, and with no other."""
     pytest.importorskip("cryptography")

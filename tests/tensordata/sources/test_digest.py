@@ -12,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.tensordata.sources import digest
+from formats.tensordata.sources.digest import Duplicates
+from formats.tensordata.sources.source import Literal, Source, Transformed
+from formats.tensordata.sources.transform import Transform
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
@@ -63,3 +66,37 @@ def test_without_isal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert zlib.crc32 is digest.crc32_function()
     finally:
         digest.crc32_function.cache_clear()
+
+
+# Equal sources
+
+
+class CountedReads(Literal):
+    """Bytes that record how often they were read."""
+
+    def __init__(self, data: bytes, reads: list[int]) -> None:
+        super().__init__(data)
+        object.__setattr__(self, "_reads", reads)
+
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes:
+        """Record the call and read."""
+        self._reads.append(len(self.data))  # type: ignore[attr-defined]
+        return super().read(offset, nbytes)
+
+
+def test_what_is_alone_in_its_size_is_not_read() -> None:
+    """Sources are read only if another has the same size, and then only once."""
+    reads: list[int] = []
+    duplicates = Duplicates()
+    for data in (b"a", b"bb", b"ccc", b"dd", b"ee"):
+        duplicates.first(CountedReads(data, reads))
+    assert [2, 2, 2] == reads
+
+
+@pytest.mark.parametrize("granule", [0, 4])
+def test_transformed_sources_are_compared_by_what_they_give(granule: int) -> None:
+    """Transformed sources are compared by their bytes after the transform, whether it works in pieces or not."""
+    flip = Transform("flip", granule, granule, lambda data: memoryview(bytes(255 - byte for byte in data)))
+    plain: Source = Literal(b"\xff" * 64)
+    duplicates = Duplicates()
+    assert duplicates.first(plain) is duplicates.first(Transformed(Literal(bytes(64)), flip, 64))

@@ -111,7 +111,7 @@ PLACES: dict[str, tuple[str, str, str]] = {
         "Neg is of ai.onnx, but the model imports no version of it",
     ),
 }
-OF_FILES = ("V1", "V207", "V315")  # these have their own tests
+OF_FILES = ("V1", "V207", "V315", "V606")  # these have their own tests
 
 
 @pytest.fixture

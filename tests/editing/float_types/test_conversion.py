@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -16,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import formats
 from formats.tensordata.sources.source import Literal
-from formats.tensordata.sources.transform import halve
+from formats.tensordata.sources.transform import narrowing
 from tests.editing.nested_models import nested, small
 from tests.editing.test_exported import recorded
 from tests.editing.test_exported import run as run_file
@@ -298,7 +299,7 @@ def test_every_float16_is_found() -> None:
     )
     with np.errstate(over="ignore"):
         wanted = near.astype("float16")
-    found = np.frombuffer(halve().of(Literal(near.tobytes())).read(), "float16")
+    found = np.frombuffer(narrowing("float16").of(Literal(near.tobytes())).read(), "float16")
     changed = (np.isinf(wanted) & np.isfinite(near)) | ((wanted == 0) & (near != 0))
     np.testing.assert_array_equal(found[~changed], wanted[~changed])
     assert np.isfinite(found[changed]).all()
@@ -501,8 +502,9 @@ def test_as_onnxconverter_common_does(shared_models: list[Path], keep_io_types: 
 
 @pytest.mark.outer
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits the memory for data")
-def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
-    """A weight of 1.25 GiB becomes float16 with 200 MiB of memory for data, most of which is for onnx and numpy."""
+@pytest.mark.parametrize(("dtype", "largest"), [("float16", 65504), ("bfloat16", 2.0**127)])
+def test_memory_does_not_grow_with_the_weights(tmp_path: Path, dtype: str, largest: float) -> None:
+    """A weight of 1.25 GiB becomes smaller with 200 MiB of memory for data, most of which is for onnx and numpy."""
     limit, columns = 200 << 20, 5 << 16
     values = [helper.make_tensor_value_info(name, FLOAT, ["n", size]) for name, size in (("x", columns), ("y", 1024))]
     weight = TensorProto(name="w", data_type=FLOAT, dims=[columns, 1024], data_location=TensorProto.EXTERNAL)
@@ -511,20 +513,21 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     with (tmp_path / "w.data").open("wb") as file:
         file.truncate(columns * 4096)
-        file.write(np.array([1e30, 1, -2], "float32").tobytes())
+        file.write(np.array([2.0**127, 1, -2], "float32").tobytes())
     program = (
         f"import resource\nresource.setrlimit(resource.RLIMIT_DATA, ({limit}, {limit}))\n"
         "from formats.cli import formats\nformats()"
     )
-    line = ["convert", "m.onnx", "new.onnx", "--dtype", "float16", "--external-data", "new.data"]
+    line = ["convert", "m.onnx", "new.onnx", "--dtype", dtype, "--external-data", "new.data"]
     done = subprocess.run(
         [sys.executable, "-c", program, *line], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert "1 number of 1 weight so large that they mean no limit" in done.stdout
+    assert (dtype == "float16") == ("1 number of 1 weight so large that they mean no limit" in done.stdout)
     assert (tmp_path / "new.data").stat().st_size == columns * 2048
     with (tmp_path / "new.data").open("rb") as file:
-        assert np.frombuffer(file.read(6), "float16").tolist() == [65504, 1, -2]
+        found = np.frombuffer(file.read(6), "float16" if dtype == "float16" else ml_dtypes.bfloat16)
+        assert found.astype("float64").tolist() == [largest, 1, -2]
 
 
 def test_a_type_that_an_operator_fixes_is_known() -> None:

@@ -1,0 +1,514 @@
+"""A model whose floats have another type: float16 or bfloat16 in place of float32, or float32 in place of both.
+
+Calls of functions are written out first, since the values of a function have no types of their own: only a call says
+which of them are floats. Then the values of all graphs get their types, and the nodes are written. The weights are
+converted while they are copied. Values that an operator needs in the old type are cast there and back.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
+from formats.editing.float_nodes import (
+    FLOAT_TYPES,
+    SCALING,
+    UNDEFINED,
+    WITHOUT_KERNEL,
+    FloatValue,
+    Operators,
+    Weights,
+    dequantizing,
+    float_kind,
+    inner_graphs,
+    is_constant_node,
+    reduces,
+    staying,
+    with_element,
+    with_type,
+)
+from formats.editing.operator_sets import version_of, with_opset
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import (
+    all_messages,
+    defined_in,
+    fresh,
+    main_graph,
+    names_used,
+    nodes_named,
+    shape_of,
+    subgraphs_of,
+    used_in,
+)
+from formats.editing.surgery import make_attribute, make_node
+from formats.errors import UnsupportedError
+from formats.ir import ONNX, STANDARD_DOMAINS, domain_key, walk
+from formats.ir.copies import copied
+from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT16, type_name
+from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
+from formats.ir.model import Dimension, Graph, OperatorSetId, TensorShape, ValueInfo, entries
+from formats.ir.node_order import Names
+from formats.ir.storage import constant_of
+from formats.onnxpb.value_types import TypeUse, operator_type_text, value_types
+from formats.words import counted, joined, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from formats.editing.float_nodes import FloatForm, FloatType
+    from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
+
+    Key = tuple[str, str, str]
+
+MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
+NAMED = 10  # nodes that an error names
+BEYOND = "weights beyond the range of the type"
+QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
+CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
+CLIP_WITH_INPUTS = 11  # the first version of the set whose Clip has its limits as inputs
+
+
+def to_dtype(
+    model: Model,
+    dtype: str,
+    *,
+    keep_io_types: bool = False,
+    keep: Sequence[str] = (),
+    lacks: Callable[[TypeUse, int], bool] | None = None,
+) -> tuple[Model, EditResult]:
+    """The model with its floats in another type, and what was done; with `keep_io_types`, inputs and outputs stay.
+
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both. Operators and nodes stay whose names
+    are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel.
+
+    Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
+    MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
+    """
+    to = FLOAT_TYPES[dtype]
+    if entries(model, "training_info"):
+        raise UnsupportedError(f"the model has graphs for its training, which cannot become {dtype}; remove them")
+    version = version_of(model.opset_import)
+    if to.number == BFLOAT16 and version is not None and version < CAST_TO_BFLOAT16:
+        raise UnsupportedError(
+            f"the model has version {version} of ONNX's operators, and {CAST_TO_BFLOAT16} is the first with bfloat16; "
+            "write it in version 22, which has most, with `opset`"
+        )
+    new = copied(model)
+    if version is None:  # for the casts
+        new.opset_import.append(OperatorSetId("", CAST_TO_BFLOAT16))
+    calls = expand_calls(new, dtype)
+    work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks))
+    work.stays.update((node, "named by `keep`") for node in nodes_named(new, "keep", keep))
+    work.find_values()
+    work.settle()
+    work.rewrite_all()
+    return new, work.result(calls)
+
+
+class _GraphValues(NamedTuple):
+    """A graph, the values that are visible in it, and those that it defines itself."""
+
+    graph: Graph
+    where: str
+    values: ChainMap[str, FloatValue]
+
+    @property
+    def own(self) -> Mapping[str, FloatValue]:
+        return self.values.maps[0]
+
+
+class _Conversion:
+    """The graphs of a model, the values in them, and what a report says of them."""
+
+    def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
+        self.model, self.to = model, to
+        self.keeping = {"graph"} if keep_io_types else set()  # the graphs whose inputs and outputs stay
+        self.operators = operators
+        self.scopes: list[_GraphValues] = []
+        self.unknown: list[str] = []  # "y of Relu act_1", for the error
+        self.exact: ExactNumbers | None = None  # that a narrower type cannot hold
+        self.stays: dict[int, str] = {}  # why nodes stay, by their identity, although their operators need not
+        self.stay: dict[str, Counter[str]] = {}  # the operators of nodes that stay, by the reason
+        self.weights = Weights(to)
+        self.taken: set[str] = set()  # names of values
+        self.casts = 0
+        self.interface: list[tuple[str, list[str]]] = []  # whose type changes: [("input", ["x"]), ("output", ["y"])]
+
+    def find_values(self) -> None:
+        """Find the values of all graphs, and what nodes want.
+
+        Raises: UnsupportedError if the type of a value is not known.
+        """
+        all_types = value_types(self.model)
+        if self.to.is_narrower:
+
+            def is_float(value: tuple[str, str]) -> bool:
+                return float_kind(all_types.get(value[0], {}).get(value[1], ""), self.to) == "tensor"
+
+            self.exact = ExactNumbers(main_graph(self.model), is_float)
+            self._stay(self.exact.nodes, "sizes, indices, comparisons and angles")
+        self._find_values_of(main_graph(self.model), "graph", ChainMap(), ChainMap(), all_types)
+        if self.unknown:
+            raise UnsupportedError(
+                f"{self.to.name} needs the types of all values, and these are not known: "
+                f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
+            )
+
+    def _find_values_of(
+        self,
+        graph: Graph,
+        where: str,
+        outer: ChainMap[str, FloatValue],
+        outer_shapes: ChainMap[str, TensorShape],
+        all_types: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
+        own: dict[str, FloatValue] = {}
+        values = outer.new_child(own)
+        self.scopes.append(_GraphValues(graph, where, values))
+        is_main = where == "graph"
+
+        exact_nodes, exact_values = (self.exact.nodes, self.exact.used) if self.exact else (set(), set())
+        others = (node for node in graph.node if is_main and id(node) not in exact_nodes)
+        inexact = {name for node in others for name in names_used(node)}
+        for stated in graph.input:
+            name = stated.name or ""
+            own[name] = value = self._value(where, name, types)
+            is_exact = is_main and (where, name) in exact_values and name not in inexact
+            value.native = value.old if is_exact else self._at_end(value, where)
+            if not types.get(name):
+                self.unknown.append(f"{name}, an input of {where}")
+        for tensor in _tensors(graph):
+            name = tensor.name or ""
+            own.setdefault(name, self._value(where, name, types)).tensor = tensor
+        # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
+        for node in filter(is_constant_node, graph.node):
+            self._make(node, where, values, types)
+        shapes = outer_shapes.new_child(_shapes(graph))
+        if self.to.is_narrower:
+            self._find_staying(graph, values, shapes)
+        for node in graph.node:
+            if not is_constant_node(node):
+                self._make(node, where, values, types)
+        for index, node in enumerate(graph.node):
+            place = walk.inner_place(where, "node", index)
+            form = self._form_of(node, values)
+            self._note_wanted_types(node, place, form, values)
+            for inner, at in inner_graphs(node, place):
+                if not form.is_known:
+                    raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
+                if form.stays:
+                    self.keeping.add(at)
+                self._find_values_of(inner, at, values, shapes, all_types)
+        for output in graph.output:
+            result = values.get(output.name or "")
+            if result is not None and result.kind != "other":
+                wanted = self._at_end(result, where)
+                result.wanted.setdefault(wanted, f"{where}.output")
+                if is_main:
+                    result.public = wanted
+
+    def _value(self, where: str, name: str, types: Mapping[str, str]) -> FloatValue:
+        """A value of a graph, before it is known in which type it is made."""
+        value = FloatValue(name, types.get(name, ""), self.to)
+        value.is_linked = self.exact is not None and (where, name) in self.exact.linked
+        return value
+
+    def _at_end(self, value: FloatValue, where: str) -> int:
+        """The type of a float that is an input or output of a graph."""
+        stays = where in self.keeping or (where != "graph" and value.is_linked)
+        return value.old if stays else self.to.number
+
+    def _find_staying(self, graph: Graph, values: ChainMap[str, FloatValue], shapes: Mapping[str, TensorShape]) -> None:
+        """Find the nodes of a graph that stay in float32, since a narrower type cannot hold their numbers."""
+
+        def tensor_of(name: str) -> Tensor | None:
+            return values[name].tensor if name in values else None
+
+        def is_near_zero(name: str) -> bool:
+            return (tensor := tensor_of(name)) is not None and bool(self.weights.beyond(tensor).faint)
+
+        def is_one_near_zero(name: str) -> bool:
+            return (tensor := tensor_of(name)) is not None and set(tensor.dims) <= {1} and is_near_zero(name)
+
+        self._stay(map(id, dequantizing(graph.node)), "sums of quantised products")
+        if self.to.most_added:
+            sums = large_sums(graph, shapes, tensor_of, self.to.most_added)
+            self._stay(sums, f"sums of more than {self.to.most_added:,} numbers, or of nobody knows how many")
+        self._stay(sums_near_zero(graph, is_one_near_zero), "sums with a number near zero")
+        large: set[int] = set()
+        for node in graph.node:
+            if node.domain not in STANDARD_DOMAINS:
+                continue
+            if node.op_type in SCALING and any(self._is_beyond(values.get(name)) for name in node.input):
+                self._stay([id(node)], BEYOND)
+                large.add(id(node))
+            elif reduces(node):
+                self._stay([id(node)], UNDEFINED.format(self.to.name))
+            elif node.op_type in QUANTIZING and self._needs_its_scale(node, values, is_near_zero):
+                self._stay([id(node)], "scales of quantised numbers")
+            elif (node.op_type == "Mul" and any(map(is_one_near_zero, node.input))) or (
+                node.op_type == "Div" and any(map(is_near_zero, node.input[1:]))
+            ):
+                self._stay([id(node)], "weights near zero")
+        self._stay(made_small_again(graph, large), BEYOND)
+
+    def _stay(self, nodes: Iterable[int], why: str) -> None:
+        for node in nodes:
+            self.stays.setdefault(node, why)
+
+    def _is_beyond(self, value: FloatValue | None) -> bool:
+        return value is not None and value.tensor is not None and bool(self.weights.beyond(value.tensor).large)
+
+    def _needs_its_scale(
+        self, node: Node, values: Mapping[str, FloatValue], is_near_zero: Callable[[str], bool]
+    ) -> bool:
+        """Whether a scale is beyond the new type, or none that the model has, or scales large integers."""
+        data, scale = (values.get(name) for name in [*node.input, "", ""][:2])
+        is_large = node.op_type == "DequantizeLinear" and data is not None and data.type == "tensor(int32)"
+        return is_large or scale is None or scale.tensor is None or self._is_beyond(scale) or is_near_zero(scale.name)
+
+    def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
+        """The form of a node; one whose numbers a narrower type cannot hold stays, also at some ends only."""
+        form = self.operators.form_of(node)
+        if (why := self.stays.get(id(node))) is not None:
+            return staying(form, form.stays or why)
+        if self.exact is None or not self.exact.linked or not subgraphs_of(node):
+            return form
+        ends = [[name in values and values[name].is_linked for name in names] for names in (node.input, node.output)]
+        inputs, outputs = (
+            parameters.without(stays) for parameters, stays in zip((form.inputs, form.outputs), ends, strict=True)
+        )
+        return form._replace(inputs=inputs, outputs=outputs)
+
+    def _note_wanted_types(self, node: Node, place: str, form: FloatForm, values: ChainMap[str, FloatValue]) -> None:
+        """Note in which types a node wants its inputs."""
+        floats = any((made := values.get(name)) is not None and made.kind != "other" for name in node.output)
+        for index, name in enumerate(node.input):
+            value = values.get(name)
+            if value is not None and value.kind != "other":
+                floats = True
+                wanted = self.to.number if form.inputs.is_new(index) else value.old
+                value.wanted.setdefault(wanted, f"{place} ({node.op_type})")
+                value.is_exact |= id(node) in self.stays
+                if value.native is None and form.stays == WITHOUT_KERNEL.format(self.to.name):  # the file is smaller
+                    value.wanted.setdefault(self.to.number, place)
+        if form.stays and floats:
+            self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
+
+    def _make(self, node: Node, where: str, values: ChainMap[str, FloatValue], types: Mapping[str, str]) -> None:
+        """Make the values of the outputs of a node."""
+        form = self._form_of(node, values)
+        for index, name in enumerate(node.output):
+            if not name:
+                continue
+            if not types.get(name) and form.outputs.may_be_float(index):
+                self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
+            values[name] = value = self._value(where, name, types)
+            value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == BEYOND
+            if is_constant_node(node):
+                value.tensor = next(filter(None, map(constant_of, node.attribute)), None)
+            else:
+                value.native = self.to.number if form.outputs.is_new(index) else value.old
+
+    def settle(self) -> None:
+        """Give all values their types and names.
+
+        Raises: UnsupportedError if a sequence must be cast, which no operator does.
+        """
+        self.taken.update(name for each in all_messages(self.model) for name in defined_in(each) | used_in(each))
+        for scope in self.scopes:
+            for value in scope.own.values():
+                if value.kind == "other":
+                    continue
+                value.settle(self.taken)
+                if value.kind == "container" and value.cast_to is not None:
+                    place = value.wanted.get(value.cast_to, scope.where)
+                    types = [type_name(number) for number in (value.cast_to, value.native)]
+                    raise UnsupportedError(
+                        f"{place} needs {value.name} as a sequence of {types[0]}, but it is one of {types[1]}, and no "
+                        "operator casts sequences"
+                    )
+
+    def rewrite_all(self) -> None:
+        """Write the graphs with the new types."""
+        for scope in self.scopes:
+            self._rewrite(scope)
+
+    def _rewrite(self, scope: _GraphValues) -> None:
+        graph, values = scope.graph, scope.values
+        nodes: list[Node] = []
+        names = [*(value.name for value in graph.input), *(tensor.name for tensor in _tensors(graph))]
+        for name in dict.fromkeys(name or "" for name in names):
+            nodes += self._casts(values[name])
+        for node in graph.node:
+            made = [values[name] if name else None for name in node.output]
+            form = self._form_of(node, values)
+            inputs = [
+                values[name].named(self.to.number if form.inputs.is_new(index) else values[name].old)
+                if name in values
+                else name
+                for index, name in enumerate(node.input)
+            ]
+            with_type(node, made[0] if made else None, self.weights)
+            node.input = inputs
+            node.output = [value.named(value.native or value.old) if value else "" for value in made]
+            nodes.append(node)
+            for value in made:
+                nodes += self._casts(value) if value else ()
+        graph.node = nodes
+        for index, tensor in enumerate(graph.initializer):
+            if self._changes(tensor, values):
+                graph.initializer[index] = self.weights.of(tensor, f"{scope.where}.initializer[{index}]")
+        for index, sparse in enumerate(entries(graph, "sparse_initializer")):
+            if sparse.values and self._changes(sparse.values, values):
+                place = f"{scope.where}.sparse_initializer[{index}].values"
+                sparse.values = self.weights.of(sparse.values, place)
+        self._state_types(scope)
+
+    def _changes(self, tensor: Tensor, values: Mapping[str, FloatValue]) -> bool:
+        """Whether an initializer gets the new type."""
+        return tensor.data_type in self.to.sources and values[tensor.name or ""].native == self.to.number
+
+    def _casts(self, value: FloatValue) -> Iterator[Node]:
+        """The node that casts a value to the other type, if somebody wants that.
+
+        What is scaled by a number beyond float16, such as a mask of -1e9, would become infinite: it is limited before.
+        """
+        if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
+            self.casts += 1
+            new, old = value.names[other], value.names[value.native]
+            if value.is_scaled and other == FLOAT16:
+                limited = fresh(f"{old}_limited", self.taken)
+                yield from self._clip(old, limited)
+                old = limited
+            yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other)
+
+    def _clip(self, old: str, new: str) -> Iterator[Node]:
+        """The nodes that limit a float32 to the numbers of float16."""
+        if self.operators.version < CLIP_WITH_INPUTS:
+            yield make_node("Clip", [old], [new], name=f"{new}_clip", min=-65504.0, max=65504.0)
+            return
+        limits = {fresh(f"{new}_limit", self.taken): limit for limit in (-65504.0, 65504.0)}
+        for name, limit in limits.items():
+            number = constant_of(make_attribute("value_float", limit))
+            yield make_node("Constant", [], [name], name=f"{name}_constant", value=number)
+        yield make_node("Clip", [old, *limits], [new], name=f"{new}_clip")
+
+    def _state_types(self, scope: _GraphValues) -> None:
+        """Write the new types of inputs, outputs and inner values."""
+        graph, own = scope.graph, scope.own
+        is_main = scope is self.scopes[0]
+        if is_main and not self.keeping & {scope.where}:
+            inputs = [name for name in self._floats(graph.input) if own[name].native == self.to.number]
+            self.interface = [("input", inputs), ("output", self._floats(graph.output))]
+        for stated in (*graph.input, *entries(graph, "value_info")):
+            if (value := own.get(stated.name or "")) is not None and value.kind != "other":
+                stated.type = with_element(stated.type, value.public or value.native or value.old)
+        for output in graph.output:
+            value = scope.values.get(output.name or "")
+            if value is not None and value.kind != "other":
+                number = self._at_end(value, scope.where)
+                output.name, output.type = value.names[number], with_element(output.type, number)
+
+    def _floats(self, values: list[ValueInfo]) -> list[str]:
+        """The names of the values with floats that get the new type."""
+        return [value.name or "" for value in values if float_kind(operator_type_text(value.type), self.to) != "other"]
+
+    def result(self, calls: int) -> EditResult:
+        """What was done, and what was lost."""
+        edits = [Edit(self.to.kind, self.weights.sentence())] if self.weights.count else []
+        olds = joined([BY_NUMBER[number].numpy_name for number in self.to.sources], "or")
+        for why, operators in self.stay.items():
+            names = ", ".join(f"{name} x {count}" for name, count in sorted(operators.items()))
+            edits.append(Edit(self.to.kind, f"in {olds} stay {names} ({why})"))
+        if self.casts:
+            edits.append(Edit(self.to.kind, f"{counted(self.casts, 'cast')} added"))
+        if calls:
+            edits.append(Edit(self.to.kind, f"{counted(calls, 'call')} of functions written out"))
+        if any(names for _, names in self.interface):
+            every, short = (
+                ", ".join(
+                    f"{word}{'s' * (len(names) > 1)} {listed(names, most or len(names))}"
+                    for word, names in self.interface
+                    if names
+                )
+                for most in (0, NAMED)
+            )
+            now = f"the type is {type_name(self.to.number)} now"
+            edits.append(Edit(self.to.kind, f"{now}: {every}", f"{now}: {short}"))
+        edits = edits or [Edit(self.to.kind, f"nothing in the model is {olds}")]
+        return EditResult(tuple(edits), tuple(self.weights.losses()))
+
+
+def _shapes(graph: Graph) -> dict[str, TensorShape]:
+    """The shapes that a graph states, by the names of its values."""
+    described = (*graph.input, *entries(graph, "value_info"))
+    shapes = {value.name or "": shape for value in described if (shape := shape_of(value)) is not None}
+    dims = {tensor.name or "": tensor.dims for tensor in graph.initializer}
+    return shapes | {name: TensorShape([Dimension(dim_value=dim) for dim in each]) for name, each in dims.items()}
+
+
+def _tensors(graph: Graph) -> list[Tensor]:
+    """The initializers of a graph, and the values of sparse ones, which have their names."""
+    sparse: list[SparseTensor] = entries(graph, "sparse_initializer")
+    return [*graph.initializer, *(entry.values for entry in sparse if entry.values is not None)]
+
+
+def expand_calls(model: Model, purpose: str) -> int:
+    """Replace the calls in a model by the nodes of their functions, and return how many there were.
+
+    `purpose` is what errors call it.
+
+    Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
+    """
+    if not model.functions:
+        return 0
+    if (version := version_of(model.opset_import)) is not None:
+        changed, _ = with_opset(model, version)
+        model.functions = changed.functions
+    _import_sets(model, purpose)
+    functions = functions_of(model.functions)
+    names = Names(name for message in all_messages(model) for name in defined_in(message) | used_in(message))
+    sizes: dict[Key, float] = {}
+    model.functions = []
+    return sum(_expand_in(message, functions, names, sizes) for message in [*all_messages(model)])
+
+
+def _import_sets(model: Model, purpose: str) -> None:
+    """Import the operator sets of functions that the model does not import yet."""
+    versions = {domain_key(entry.domain): entry.version for entry in model.opset_import}
+    called = {function.domain for function in model.functions}
+    for function in model.functions:
+        for entry in function.opset_import:
+            domain = domain_key(entry.domain)
+            if domain not in versions:
+                versions[domain] = entry.version
+                model.opset_import.append(entry)
+            elif versions[domain] != entry.version and domain not in called:
+                raise UnsupportedError(
+                    f"the function {function.name} uses version {entry.version} of {domain or ONNX}, and the "
+                    f"model version {versions[domain]}; functions are written out for {purpose}, so both must be the "
+                    "same"
+                )
+
+
+def _expand_in(message: Graph | Function, functions: dict[Key, Function], names: Names, sizes: dict[Key, float]) -> int:
+    """Replace the calls among the nodes of a graph, and those in the subgraphs of what replaces them."""
+    waiting, written, count = [*reversed(message.node)], [], 0
+    while waiting:
+        node = waiting.pop()
+        key = key_of(node.domain, node.op_type, node.overload)
+        if key not in functions:
+            written.append(node)
+            continue
+        if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
+            raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
+        count += 1
+        made = expand_call(node, functions[key], names)
+        count += sum(_expand_in(graph, functions, names, sizes) for node in made for _, graph in subgraphs_of(node))
+        waiting += reversed(made)
+    if count:
+        message.node = written
+    return count

@@ -1,0 +1,289 @@
+"""Weights of products and tables as integers of 4 or 8 bits in blocks with a scale each, made while they are copied.
+
+A product with a constant matrix (MatMul, Gemm) becomes MatMulNBits, and the choice of rows of a table (Gather)
+GatherBlockQuantized, both of com.microsoft; or DequantizeLinear with blocks stands before the product. Names and bytes
+of the integers, scales and zero points are those of onnxruntime's own quantiser.
+
+Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from formats.codecs.onnxruntime_releases import lacks
+from formats.editing.operator_sets import version_of, with_opset
+from formats.editing.options import Edit, EditResult
+from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, nodes_named, subgraphs_of, used_in
+from formats.editing.surgery import make_node
+from formats.errors import UnsupportedError
+from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir.attributes import get_float, get_int
+from formats.ir.copies import copied
+from formats.ir.model import OperatorSetId
+from formats.ir.storage import with_elements
+from formats.onnxruntime import MICROSOFT
+from formats.tensordata.sources.block_quantization import Blocks, Part
+from formats.words import counted, in_units
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from formats.ir.model import Graph, Model, Node, Tensor
+
+# The element types of weights, with the bits of an integer, and whether the zero point is in the middle.
+WEIGHT_TYPES: Mapping[str, tuple[int, bool]] = {
+    "int4": (4, True), "int8": (8, True), "uint4": (4, False), "uint8": (8, False)
+}  # fmt: skip
+BLOCK_SIZES = (16, 32, 64, 128, 256)  # those for which onnxruntime's kernels are made
+WITH_BLOCKS = 21  # the first operator set whose DequantizeLinear has blocks
+# The first releases of onnxruntime that compute with the weights, by bits, found by running each. 1.16 has MatMulNBits,
+# but is wrong with zero points for an odd number of blocks.
+PRODUCTS: Mapping[int, str] = {4: "1.17", 8: "1.23"}
+TABLES: Mapping[int, str] = {4: "1.20", 8: "1.23"}
+DEQUANTIZES = "1.19"
+OF_TYPES, CONSTANTS_ARE_NO_INPUTS = 10, 4  # the first IR versions with integers of 4 bits, and with such initializers
+_NUMPY = {dtypes.FLOAT: "float32", dtypes.FLOAT16: "float16"}
+_INTEGERS = {
+    (4, True): dtypes.INT4, (4, False): dtypes.UINT4, (8, True): dtypes.INT8, (8, False): dtypes.UINT8
+}  # fmt: skip
+
+
+class Forms(NamedTuple):
+    """Which operators a runtime has for quantised weights: those of com.microsoft for products, and for tables.
+
+    `whole_blocks`: only of weights that end with a whole block.
+    """
+
+    products: bool
+    tables: bool
+    whole_blocks: bool = False
+
+
+OF_ONNX = Forms(products=False, tables=False)
+OF_RTEN = Forms(products=True, tables=False, whole_blocks=True)  # for int4: its loader takes no zero points
+
+
+def forms_for_release(release: str, bits: int) -> Forms:
+    """The operators that a release of onnxruntime has for weights of so many bits.
+
+    Raises: UnsupportedError if it has none.
+    """
+    forms = Forms(*(not lacks(release, first[bits]) for first in (PRODUCTS, TABLES)))
+    if not forms.products and lacks(release, DEQUANTIZES):
+        first = min(PRODUCTS[bits], DEQUANTIZES)
+        raise UnsupportedError(
+            f"onnxruntime {release} does not compute with weights of {bits} bits; {first} is the first that does"
+        )
+    return forms
+
+
+def quantize_weights(
+    model: Model, type_name: str, forms: Forms, *, block: int = 32, keep: Sequence[str] = ()
+) -> tuple[Model, EditResult]:
+    """The model with weights of a type of `WEIGHT_TYPES`, and what was done; `keep` names nodes that stay as they are.
+
+    Raises: EditError for a name that no node has; UnsupportedError if the operator set of the model is too old.
+    """
+    result = EditResult()
+    if not forms.products and (version_of(model.opset_import) or 0) < WITH_BLOCKS:
+        model, result = with_opset(model, WITH_BLOCKS)
+    new = copied(model)
+    work = _Quantization(new, type_name, forms, block, set(nodes_named(new, "keep", keep)))
+    work.quantize(main_graph(new), ChainMap())
+    work.finish()
+    return new, result + work.result()
+
+
+class _Weight(NamedTuple):
+    """A constant matrix, and the graph that has it."""
+
+    tensor: Tensor
+    graph: Graph
+
+
+class _Quantization:
+    """The weights of a model that became integers, and what a report says of them."""
+
+    def __init__(self, model: Model, type_name: str, forms: Forms, block: int, keep: set[int]) -> None:
+        self.model, self.type_name, self.forms, self.block, self.keep = model, type_name, forms, block, keep
+        self.bits, self.symmetric = WEIGHT_TYPES[type_name]
+        self.taken = {name for message in all_messages(model) for name in defined_in(message) | used_in(message)}
+        self.made: dict[tuple[int, Blocks], list[str]] = {}  # the names of the parts, by the tensor
+        self.floats: dict[tuple[int, Blocks], str] = {}  # the names of matrices that DequantizeLinear makes
+        self.dequantizing: dict[int, list[Node]] = {}  # nodes for the beginning of graphs, by identity
+        self.replaced: dict[int, _Weight] = {}
+        self.before = self.after = 0  # bytes
+        self.nodes: Counter[str] = Counter()
+        self.stay: Counter[str] = Counter()
+
+    def quantize(self, graph: Graph, outer: ChainMap[str, _Weight | None]) -> None:
+        """Replace the nodes of a graph, and of the graphs in it, whose weights can be quantised."""
+        constants: dict[str, _Weight | None] = {
+            tensor.name or "": _Weight(tensor, graph) for tensor in graph.initializer
+        }
+        others = [value.name or "" for value in graph.input]  # a caller may replace these
+        if (self.model.ir_version or 0) < CONSTANTS_ARE_NO_INPUTS:
+            others = [name for name in others if name not in constants]
+        others += [name for node in graph.node for name in node.output]
+        constants.update(dict.fromkeys(others))
+        visible = outer.new_child(constants)
+        for node in graph.node:
+            for _, inner in subgraphs_of(node):
+                self.quantize(inner, visible)
+        nodes = [made for node in graph.node for made in self._in_place_of(node, visible)]
+        graph.node = [*self.dequantizing.pop(id(graph), []), *nodes]
+
+    def _in_place_of(self, node: Node, visible: Mapping[str, _Weight | None]) -> list[Node]:
+        """The nodes that compute the same as a node, from a quantised weight if it has one."""
+        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type or "")
+        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2:
+            return [node]
+        weight = visible.get(node.input[place])
+        if weight is None or weight.tensor.data_type not in (dtypes.FLOAT, dtypes.FLOAT16):
+            return [node]
+        axis = self._axis_of_blocks(node, weight.tensor)
+        if isinstance(axis, str):
+            self.stay[axis] += 1
+            return [node]
+        if node.op_type == "Gather":
+            return [self._table(node, weight)]
+        return self._product(node, weight, axis) if self.forms.products else [self._dequantized(node, weight, axis)]
+
+    def _axis_of_blocks(self, node: Node, weight: Tensor) -> int | str:
+        """The axis of the weight along which blocks go, the one that a product sums; or why the node stays."""
+        if id(node) in self.keep:
+            return "kept by name"
+        if len(weight.dims) != 2:
+            return "whose weight is no matrix"
+        if node.op_type == "Gather":
+            if not self.forms.tables:
+                return "of tables, for which the runtime has no operator"
+            if get_int(node, "axis") not in (0, -2):
+                return "along another axis than the first"
+        elif get_int(node, "transA") or {get_float(node, "alpha", 1.0), get_float(node, "beta", 1.0)} != {1.0}:
+            return "with transA, alpha or beta"
+        axis = 1 if node.op_type == "Gather" or get_int(node, "transB") else 0
+        if weight.dims[axis] < self.block:
+            return "whose weight is shorter than a block"
+        if self.forms.whole_blocks and weight.dims[axis] % self.block:
+            return "whose weight does not end with a whole block"
+        return axis
+
+    def _product(self, node: Node, weight: _Weight, axis: int) -> list[Node]:
+        """A product with a quantised matrix; what Gemm adds is added behind it."""
+        parts = self._parts(weight, Blocks(self.bits, self.block, axis, self.symmetric, by_line=True))
+        columns, length = weight.tensor.dims[1 - axis], weight.tensor.dims[axis]
+        sizes = {"K": length, "N": columns, "bits": self.bits, "block_size": self.block}
+        added = [name for name in node.input[2:3] if name]
+        output = self._free(f"{node.output[0]}_product") if added else node.output[0]
+        self.nodes["MatMulNBits"] += 1
+        nodes = [make_node("MatMulNBits", [node.input[0], *parts], [output], name=node.name, domain=MICROSOFT, **sizes)]
+        if added:
+            nodes.append(
+                make_node("Add", [output, *added], node.output, name=self._free(f"{node.name or output}_bias"))
+            )
+        return nodes
+
+    def _table(self, node: Node, weight: _Weight) -> Node:
+        """The choice of rows of a quantised table."""
+        parts = self._parts(weight, Blocks(self.bits, self.block, 1, self.symmetric, divides=True))
+        self.nodes["GatherBlockQuantized"] += 1
+        return make_node(
+            "GatherBlockQuantized",
+            [parts[0], node.input[1], *parts[1:]],
+            node.output,
+            name=node.name,
+            domain=MICROSOFT,
+            gather_axis=0,
+            quantize_axis=1,
+            block_size=self.block,
+            bits=8 if self.bits == 8 else None,  # releases before 1.23 do not know the attribute
+        )
+
+    def _dequantized(self, node: Node, weight: _Weight, axis: int) -> Node:
+        """The node with a matrix that DequantizeLinear makes."""
+        blocks = Blocks(self.bits, self.block, axis, self.symmetric)
+        if (key := (id(weight.tensor), blocks)) not in self.floats:
+            parts, name = self._parts(weight, blocks), self._free(f"{weight.tensor.name}_dequantized")
+            self.floats[key] = name
+            self.dequantizing.setdefault(id(weight.graph), []).append(
+                make_node("DequantizeLinear", parts, [name], name=name, axis=axis, block_size=self.block)
+            )
+            self.nodes["DequantizeLinear"] += 1
+        node.input = [self.floats[key] if index == 1 else name for index, name in enumerate(node.input)]
+        return node
+
+    def _parts(self, weight: _Weight, blocks: Blocks) -> list[str]:
+        """The names of the integers, scales and zero points of a weight, which are made once."""
+        tensor, graph = weight
+        if (key := (id(tensor), blocks)) not in self.made:
+            rows, columns = tensor.dims
+            lines, count = (columns, rows)[blocks.axis], blocks.count((rows, columns))
+            grid = [rows, count] if blocks.axis else [count, columns]
+            integers = dtypes.UINT8 if blocks.by_line else _INTEGERS[blocks.bits, blocks.is_signed]
+            kinds = [(Part.INTEGERS, f"Q{blocks.bits}", integers), (Part.SCALES, "scales", tensor.data_type or 0)]
+            if not blocks.symmetric:
+                kinds.append((Part.ZERO_POINTS, "zero_points", integers))
+            names = []
+            for part, suffix, data_type in kinds:
+                source = blocks.of(
+                    tensor.source(), _NUMPY[tensor.data_type or 0], (rows, columns), part, tensor.name or ""
+                )
+                new = with_elements(tensor, source)
+                new.name, new.data_type = self._free(f"{tensor.name}_{suffix}"), data_type
+                if not blocks.by_line:
+                    new.dims = [rows, columns] if part is Part.INTEGERS else grid
+                elif part is Part.INTEGERS:
+                    new.dims = [lines, count, blocks.size * blocks.bits // 8]
+                else:
+                    new.dims = [source.nbytes // dtypes.BY_NUMBER[data_type].nbytes([1])]
+                graph.initializer.append(new)
+                names.append(new.name)
+                self.after += source.nbytes
+            self.made[key] = names
+            if id(tensor) not in self.replaced:
+                self.replaced[id(tensor)] = weight
+                self.before += tensor.source().nbytes
+        return self.made[key]
+
+    def _free(self, name: str) -> str:
+        """The name, with a number if it is taken."""
+        if name in self.taken:
+            return fresh(name, self.taken)
+        self.taken.add(name)
+        return name
+
+    def finish(self) -> None:
+        """Remove weights that nothing uses any more, and state what the new nodes and types need."""
+        used = set().union(*map(used_in, all_messages(self.model)))
+        gone = {id(tensor) for tensor, _ in self.replaced.values() if tensor.name not in used}
+        for graph in {id(graph): graph for _, graph in self.replaced.values()}.values():
+            names = {tensor.name for tensor in graph.initializer if id(tensor) in gone}
+            graph.initializer = [tensor for tensor in graph.initializer if id(tensor) not in gone]
+            graph.input = [value for value in graph.input if value.name not in names]
+        has_microsoft = any(entry.domain == MICROSOFT for entry in self.model.opset_import)
+        if self.nodes.keys() - {"DequantizeLinear"} and not has_microsoft:
+            self.model.opset_import.append(OperatorSetId(MICROSOFT, 1))
+        if self.replaced:
+            is_new = "DequantizeLinear" in self.nodes or (self.bits == 4 and "GatherBlockQuantized" in self.nodes)
+            needed = OF_TYPES if is_new else CONSTANTS_ARE_NO_INPUTS
+            self.model.ir_version = max(self.model.ir_version or 0, needed)
+
+    def result(self) -> EditResult:
+        """What was done."""
+        edits = []
+        if self.replaced:
+            nodes = ", ".join(f"{name} x {count}" for name, count in sorted(self.nodes.items()))
+            sizes = f"{in_units(self.before)} -> {in_units(self.after)}"
+            weights = counted(len(self.replaced), "weight")
+            edits.append(
+                Edit("weights_dtype", f"{weights} became {self.type_name} in blocks of {self.block}, {sizes}: {nodes}")
+            )
+        else:
+            edits.append(Edit("weights_dtype", "no weight of a product or table can become integers"))
+        if self.stay:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(self.stay.items()))
+            edits.append(Edit("weights_dtype", f"nodes that stay as they are: {reasons}"))
+        return EditResult(tuple(edits))
