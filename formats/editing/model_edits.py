@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from formats.editing.computed_constants import fold_in
 from formats.editing.dims import set_dims_in
 from formats.editing.extraction import extract_in
 from formats.editing.inference import infer_in
@@ -87,8 +88,6 @@ def edited(
     if options.remove_output:
         result += remove_outputs_in(new, options.remove_output)
     if options.fold:
-        from formats.editing.computed_constants import fold_in  # few programs need it
-
         result += fold_in(new, model)
     if options.prune:
         result += prune_in(new)
