@@ -179,7 +179,7 @@ class EditKeywords(ConvertKeywords, total=False):
     sort: bool
     """sort=True: Sort nodes that come before those whose values they use, as every edit does."""
     weights: str | os.PathLike[str] | Mapping[str, Any] | None
-    """weights: A file with tensors, or arrays or files by name."""
+    """weights: A .safetensors, .npz, .npy or model file, an index of several, or arrays or files by name."""
     cast: bool
     """cast=True: Convert new weights of another float type to the type in the model."""
     initializer_to_input: Sequence[str] | None

@@ -14,12 +14,15 @@ from formats.ir import FIRST_WITH_CONSTANTS, dtypes
 from formats.ir.copies import shallow
 from formats.ir.model import Tensor, ValueInfo, entries, type_of_tensor
 from formats.ir.storage import from_numpy
-from formats.words import names_like, nearest
+from formats.words import listed, names_like, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from formats.ir.model import Model
+
+
+SHOWN_DIMS = 8  # a file may state any number of them
 
 
 def initializers_to_inputs_in(model: Model, texts: Sequence[str]) -> EditResult:
@@ -109,4 +112,5 @@ def _check(value: ValueInfo, tensor: Tensor) -> None:
     )
     if not fits:
         words = [dim.dim_value if dim.dim_value is not None else dim.dim_param or "?" for dim in shape.dim]
-        raise EditError(f"{value.name} has dims {tensor.dims}, but [{', '.join(map(str, words))}] in the model")
+        dims = dtypes.dims_shown(tensor.dims)
+        raise EditError(f"{value.name} has dims {dims}, but [{listed([*map(str, words)], SHOWN_DIMS)}] in the model")

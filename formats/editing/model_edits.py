@@ -91,19 +91,25 @@ def edited(
         result += fold_in(new, model)
     if options.prune:
         result += prune_in(new)
+    return new, result + _change_ends_in(new, options)
+
+
+def _change_ends_in(model: Model, options: EditOptions) -> EditResult:
+    """The last edits: of inputs and outputs, of names, and of what no output needs for its numbers."""
+    result = EditResult()
     if options.uint8_input:
-        result += set_uint8_inputs_in(new, options)
+        result += set_uint8_inputs_in(model, options)
     if options.layout:
-        result += set_layouts_in(new, options.layout)
+        result += set_layouts_in(model, options.layout)
     if options.rename:
-        result += rename_in(new, options.rename)
+        result += rename_in(model, options.rename)
     if options.prefix:
-        result += prefix_in(new, options.prefix)
+        result += prefix_in(model, options.prefix)
     if options.strip_docs:
-        result += strip_docs_in(new)
+        result += strip_docs_in(model)
     if options.strip_training:
-        result += strip_training_in(new)
-    return new, result
+        result += strip_training_in(model)
+    return result
 
 
 def merged(

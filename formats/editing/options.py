@@ -249,7 +249,7 @@ class EditOptions:
         "Take new weights by name from FILE: .safetensors, its .index.json, .npz, .npy or a model.",
         panel=CHANGES,
         common=True,
-        keyword_help="A file with tensors, or arrays or files by name.",
+        keyword_help="A .safetensors, .npz, .npy or model file, an index of several, or arrays or files by name.",
     )
     cast: bool = option(
         False, SWITCH, "Convert new weights of another float type to the type in the model.", panel=CHANGES

@@ -182,19 +182,19 @@ _SHARED: Final = (
 STEPS: Final[dict[tuple[str, int], Step]] = {
     **{(name, version): step for version, step, names in _SHARED for name in names.split()},
     ("AveragePool", 19): _DILATIONS,
-    ("BatchNormalization", 7): Step(norm_up, norm_down),
-    ("BatchNormalization", 9): Step(norm_spatial_up),
-    ("BatchNormalization", 14): Step(norm_outputs, norm_outputs),
-    ("Cast", 6): Step(cast_up, cast_down),
+    ("BatchNormalization", 7): Step(norm_up, norm_down),  # `is_test` went
+    ("BatchNormalization", 9): Step(norm_spatial_up),  # `spatial` went
+    ("BatchNormalization", 14): Step(norm_outputs, norm_outputs),  # `training_mode` came; three outputs, not five
+    ("Cast", 6): Step(cast_up, cast_down),  # `to` was the name of a type
     ("Clip", 11): Step(inputs_of("min", "max"), attributes_of("min", "max", single=("min", "max"))),
     ("Concat", 4): Step(with_default(axis=1)),
     ("Constant", 12): Step(down=constant_down),
     ("ConvTranspose", 11): Step(deconvolution, deconvolution),
-    ("DFT", 20): Step(dft_up, dft_down),
+    ("DFT", 20): Step(dft_up, dft_down),  # the axis became an input
     ("DequantizeLinear", 23): Step(down=dequantized_type_down),
-    ("Dropout", 7): Step(dropout_up, with_default(is_test=1)),
-    ("Dropout", 10): Step(mask_up, mask_down),
-    ("Dropout", 12): Step(ratio_up, ratio_down),
+    ("Dropout", 7): Step(dropout_up, with_default(is_test=1)),  # `is_test` went
+    ("Dropout", 10): Step(mask_up, mask_down),  # the mask became one of truth values
+    ("Dropout", 12): Step(ratio_up, ratio_down),  # the ratio became an input
     ("Gather", 11): Step(down=indices_down),
     ("Gemm", 7): Step(dropped("broadcast"), gemm_down),
     ("Gemm", 11): Step(down=gemm_inputs_down),
@@ -204,8 +204,8 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("LpPool", 2): _POWER,
     ("LpPool", 18): _DILATIONS,
     ("MaxPool", 10): _DILATIONS,
-    ("OneHot", 11): Step(down=one_hot_down),
-    ("PRelu", 7): Step(prelu_up, prelu_down),
+    ("OneHot", 11): Step(down=one_hot_down),  # negative indices count from the end
+    ("PRelu", 7): Step(prelu_up, prelu_down),  # slopes are broadcast
     ("Pad", 2): Step(renamed(paddings="pads"), renamed(pads="paddings")),
     ("Pad", 11): Step(inputs_of("pads", "value"), attributes_of("pads", "value", single=("value",))),
     ("Pad", 18): Step(down=pad_axes_down),
@@ -214,8 +214,8 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("ReduceSum", 13): _REDUCED_AXES,
     ("Reshape", 5): Step(inputs_of("shape", drop=("consumed_inputs",)), attributes_of("shape")),
     ("Reshape", 14): Step(down=reshape_down),
-    ("Resize", 11): Step(resize_places_up, resize_places_down),
-    ("Resize", 13): Step(resize_region_up, resize_region_down),
+    ("Resize", 11): Step(resize_places_up, resize_places_down),  # `coordinate_transformation_mode` came
+    ("Resize", 13): Step(resize_region_up, resize_region_down),  # `tf_half_pixel_for_nn` went
     ("Resize", 18): Step(down=resize_axes_down),
     ("Resize", 19): Step(
         down=only(
@@ -224,7 +224,7 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
             since=19,
         )
     ),
-    ("RoiAlign", 16): Step(roi_up, roi_down),
+    ("RoiAlign", 16): Step(roi_up, roi_down),  # half a pixel by default
     ("Scan", 9): Step(refused(SCAN), refused(SCAN)),
     ("Scatter", 11): Step(scatter_up),
     ("ScatterElements", 18): Step(down=only("reduction", "none", "add", "mul", since=18)),
@@ -236,11 +236,11 @@ STEPS: Final[dict[tuple[str, int], Step]] = {
     ("Shape", 15): Step(down=shape_down),
     ("Slice", 10): Step(slice_up, slice_down),
     ("Slice", 11): Step(down=slice_axes_down),
-    ("Split", 2): Step(split_input_up),
+    ("Split", 2): Step(split_input_up),  # the sizes could be an input
     ("Split", 13): Step(inputs_of("split"), attributes_of("split")),
-    ("Split", 18): Step(split_up, split_down),
+    ("Split", 18): Step(split_up, split_down),  # `num_outputs` came
     ("Squeeze", 13): _AXES,
-    ("Tile", 6): Step(tile_up, tile_down),
+    ("Tile", 6): Step(tile_up, tile_down),  # the axis and the repeats were two inputs
     ("TopK", 10): Step(inputs_of("k"), attributes_of("k", single=("k",))),
     ("Unsqueeze", 13): _AXES,
     ("Upsample", 7): Step(upsample_scales_up, upsample_scales_down),

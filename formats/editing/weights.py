@@ -57,7 +57,7 @@ def set_weights_in(
         what = f"no weight is called like a tensor{source}" if values else f"there is no tensor{source}"
         raise EditError(f"{what}, such as {shown!r}{nearest(shown, places, kind='weight')}" if values else what)
     casts: dict[str, None] = {}
-    resized: dict[str, str] = {}  # what is said of each weight with other dims
+    resized: dict[str, tuple[str, str]] = {}  # the dims that a weight had, and has
     for name in used:
         new = values[name] if isinstance(values[name], Tensor) else from_numpy(_array(values[name]))
         for holder, key in places[name]:
@@ -66,14 +66,13 @@ def set_weights_in(
                 new = _cast(name, new, old.data_type, source, is_wanted=cast)
                 casts[name] = None
             if list(old.dims) != list(new.dims):
-                dims = [dtypes.dims_shown(tensor.dims) for tensor in (new, old)]
-                resized[name] = f"{name} has dims {dims[0]}{source}, but {dims[1]} in the model"
+                resized[name] = dtypes.dims_shown(old.dims), dtypes.dims_shown(new.dims)
             fresh = _with_elements(old, new)
             if isinstance(holder, list):
                 holder[key] = fresh
             else:
                 setattr(holder, key, fresh)
-    result = _check_sizes(model, before, resized) if resized else EditResult()
+    result = _check_sizes(model, before, resized, source) if resized else EditResult()
     unused = [name for name in values if name not in places]
     every, short = (
         f"{listed(unused, most)} {'was' if len(unused) == 1 else 'were'} not used: the model has no such weight"
@@ -170,24 +169,25 @@ def _converted(name: str, wanted: str, old: Any, new: Any, data: Buffer) -> Any:
     return converted.view(numpy.uint8)
 
 
-def _check_sizes(model: Model, before: Model | None, resized: Mapping[str, str]) -> EditResult:
-    """Check that nodes and the interface fit the new dims of weights, and infer shapes again that follow from them.
+def _check_sizes(model: Model, before: Model | None, resized: Mapping[str, tuple[str, str]], source: str) -> EditResult:
+    """Check that nodes and inputs fit the new dims of weights, and infer shapes again that follow from them.
 
     Raises: EditError if they do not fit; MissingPackageError if onnx is not installed.
     """
-    words = "; ".join(resized.values())
+    words = {name: f"{name} has dims {new}{source}, but {old} in the model" for name, (old, new) in resized.items()}
     if before is None:
-        raise EditError(words)
+        raise EditError("; ".join(words.values()))
     for message in all_messages(model):
         if isinstance(message, Graph) and (inputs := [value.name for value in message.input if value.name in resized]):
-            raise EditError(f"{resized[inputs[0] or '']}, where it is an input")
+            raise EditError(f"{words[inputs[0] or '']}, where it is an input")
         if infos := entries(message, "value_info"):
             message.value_info = [value for value in infos if value.name not in resized]
     try:
         result = check_again(model, before, DIMS, must=True)
     except EditError as error:
-        raise EditError(f"{words}; {error.message}") from None
-    return EditResult(tuple(Edit("weights", text) for text in resized.values())) + result
+        raise EditError(f"{'; '.join(words.values())}; {error.message}") from None
+    edits = (Edit("weights", f"{name} has dims {new} in place of {old}") for name, (old, new) in resized.items())
+    return EditResult(tuple(edits)) + result
 
 
 def _with_elements(old: Tensor, new: Tensor) -> Tensor:

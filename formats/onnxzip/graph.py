@@ -198,9 +198,9 @@ class _Visitor:
 
     def place(self, entry: bytes, depth: int) -> tuple[str, str]:
         """The key and the value of a StringStringEntryProto."""
-        reading = Reading({}, self.tables["StringStringEntryProto"], depth, entry)
+        reading = Reading({}, self.entries.tables["StringStringEntryProto"], depth, entry)
         try:
-            self.decoder.fields(reading, 0, len(entry))
+            self.entries.fields(reading, 0, len(entry))
         except FormatError as error:
             error.file_offset = None  # it counts from the start of the entry; the decoder adds that of the tensor
             raise

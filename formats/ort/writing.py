@@ -29,7 +29,7 @@ from formats.tensordata.plan import DOCUMENTATION, INTERFACE, USE, FilePlan, Los
 from formats.words import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from formats.flatbuffer.fbs import Table
@@ -307,26 +307,11 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
     versions = {entry.domain or "": entry.version or 1 for entry in whole.opset_import}
     if ONNX in versions:
         versions[""] = versions.pop(ONNX)
-    types = types_by_graph(whole)
-    for _ in range(MAX_NESTED):
-        before, whole = whole, with_functions(whole, types, versions.get("", 1))
-        if whole is before:
-            break
-        types = types_by_graph(whole)
+    whole, types = _without_operator_functions(whole, versions)
     graph = whole.graph or Graph()
-    for where, inner in all_graphs(graph, "graph"):
-        if len(topological(inner.node)) < len(inner.node):
-            raise UnsupportedError(
-                "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
-            )
     domains = {domain_key(node.domain) for _, inner in all_graphs(graph) for node in inner.node}
-    names_sets = (model.ir_version or FIRST_WITH_OPERATOR_SETS) >= FIRST_WITH_OPERATOR_SETS
-    if (missing := sorted(domains - set(versions))) and names_sets:
-        raise UnsupportedError(
-            f"nodes are of {missing[0] or ONNX}, but the model imports no version of it (opset_import)"
-        )
-    domains.add("")
-    used = [(domain, version) for domain, version in versions.items() if domain in domains]
+    _check(model, graph, domains - set(versions))
+    used = [(domain, version) for domain, version in versions.items() if domain in domains | {""}]
     encoder = OrtEncoder(types, versions)
     table: Table = {
         "ir_version": model.ir_version or 0,
@@ -340,23 +325,47 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
     if graph.doc_string:
         table["graph_doc_string"] = graph.doc_string
     writes, nbytes = lay_out(build_buffer({"ort_version": VERSION, "model": table}, SCHEMA))
-    losses = _losses(model)
-    if encoder.uncast:
-        names = [*encoder.uncast]
-        sentence, short = (
-            f"onnxruntime has no kernels on the CPU for {listed(names, most)} in 16 bits; it adds casts when it loads "
-            ".onnx files, but not when it loads .ort files"
-            for most in (len(names), MAX_NAMES)
-        )
-        losses = (Loss("no_kernel", encoder.uncast[names[0]], sentence, INTERFACE, short=short), *losses)
-    if encoder.without_kernel:
-        names = [*encoder.without_kernel]
-        sentence, short = (
-            f"onnxruntime has no kernel on the CPU for {listed(names, most)}, so it does not load the file"
-            for most in (len(names), MAX_NAMES)
-        )
-        losses = (Loss("no_kernel", encoder.without_kernel[names[0]], sentence, INTERFACE, short=short), *losses)
+    losses = (*_missing_kernels(encoder), *_losses(model))
     return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), (), losses)
+
+
+def _without_operator_functions(model: Model, versions: Mapping[str, int]) -> tuple[Model, dict[int, Types]]:
+    """The model with the nodes of the functions of operators that have no kernel, and the types of its values."""
+    types = types_by_graph(model)
+    for _ in range(MAX_NESTED):
+        before, model = model, with_functions(model, types, versions.get("", 1))
+        if model is before:
+            break
+        types = types_by_graph(model)
+    return model, types
+
+
+def _check(model: Model, graph: Graph, missing: Collection[str]) -> None:
+    """Raises UnsupportedError for nodes in a cycle, or of domains that are `missing` in the imports of the model."""
+    for where, inner in all_graphs(graph, "graph"):
+        if len(topological(inner.node)) < len(inner.node):
+            raise UnsupportedError(
+                "nodes form a cycle, which `formats verify` shows; onnxruntime runs none", where=where
+            )
+    names_sets = (model.ir_version or FIRST_WITH_OPERATOR_SETS) >= FIRST_WITH_OPERATOR_SETS
+    if missing and names_sets:
+        raise UnsupportedError(
+            f"nodes are of {min(missing) or ONNX}, but the model imports no version of it (opset_import)"
+        )
+
+
+def _missing_kernels(encoder: OrtEncoder) -> Iterator[Loss]:
+    """The operators that onnxruntime does not run from such a file, a loss for each reason."""
+    text = "onnxruntime has no kernel on the CPU for {}, so it does not load the file"
+    cast_text = (
+        "onnxruntime has no kernels on the CPU for {} in 16 bits; it adds casts when it loads .onnx files, but not "
+        "when it loads .ort files"
+    )
+    for sentence, places in ((text, encoder.without_kernel), (cast_text, encoder.uncast)):
+        if places:
+            names = [*places]
+            shown, short = (sentence.format(listed(names, most)) for most in (len(names), MAX_NAMES))
+            yield Loss("no_kernel", places[names[0]], shown, INTERFACE, short=short)
 
 
 def _losses(model: Model) -> tuple[Loss, ...]:

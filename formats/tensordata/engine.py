@@ -346,19 +346,23 @@ class Crew:
         try:
             while task := self._take():
                 scratch = scratch or memoryview(bytearray(scratch_bytes))
-                try:
-                    for run in task.runs:
-                        if self._stopped:
-                            return
-                        write_run(run, scratch)
-                        with self._changed:
-                            self._done_bytes += run[-1].end - run[0].file_offset
-                finally:
-                    with self._changed:
-                        self._in_flight_bytes -= task.memory_bytes
-                        self._changed.notify_all()
+                self._do(task, scratch)
         except BaseException as error:  # raised again by `work`
             self._stop(error)
+
+    def _do(self, task: WorkerTask, scratch: memoryview) -> None:
+        """Do a task, or what is left of it until the crew is stopped."""
+        try:
+            for run in task.runs:
+                if self._stopped:
+                    return
+                write_run(run, scratch)
+                with self._changed:
+                    self._done_bytes += run[-1].end - run[0].file_offset
+        finally:
+            with self._changed:
+                self._in_flight_bytes -= task.memory_bytes
+                self._changed.notify_all()
 
     def _take(self) -> WorkerTask | None:
         """The next task; it waits until there is memory for it, or until no other task uses memory."""

@@ -90,22 +90,23 @@ def _weights_of(model: Model, weights: Any, files: list[OtherFile]) -> tuple[dic
     if weights is None:
         return {}, []
     given = weights if isinstance(weights, Mapping) else {"": weights}
+    known = weight_names(model)
     values: dict[str, Any] = {}
     origins = []
     for name, value in given.items():
-        is_alone = not isinstance(weights, Mapping)
         if isinstance(name, Typed):
-            is_alone = "=" not in name or Path(name).exists()
-            name, value = ("", name) if is_alone else pair_of(name, "", weight_names(model))
+            is_file = "=" not in name or Path(name).exists()
+            name, value = ("", name) if is_file else pair_of(name, "", known)
         if not isinstance(value, (str, os.PathLike)):
             values[name] = value
             continue
         path = local_path_of(value)
-        if is_alone:
+        if not name:  # all tensors of the file
             values |= _tensors_in(path, files)
-        else:
-            weight_named(model, name)
+        elif name in known:
             values[name] = _tensor_in(path, name, files)
+        else:
+            raise EditError(f"no weight is called {name!r}{nearest(name, known, kind='weight')}")
         origins.append(path.name)
     return values, origins
 

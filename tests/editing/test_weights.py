@@ -469,7 +469,7 @@ def test_another_size_that_fits() -> None:
     """Dims may change where the nodes fit them; shapes that follow are inferred, and a new interface is a warning."""
     report = formats.edit("m.onnx", "new.onnx", weights={"head": np.full((4, 5), 2, "float32")})
     assert [edit.detail for edit in report.edits] == [
-        "1 weight of 2 replaced", "head has dims [4, 5], but [4, 3] in the model"
+        "1 weight of 2 replaced", "head has dims [4, 5] in place of [4, 3]"
     ]  # fmt: skip
     assert [(loss.kind, loss.matters) for loss in report.losses] == [("shape", True)]
     assert computed("new.onnx").tolist() == [[32] * 5]

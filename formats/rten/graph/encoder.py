@@ -9,7 +9,7 @@ Spec: RTen, schema.fbs and the graph builder of the .rten loader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -100,24 +100,15 @@ class GraphEncoder:
         self._written = self._written_within(graph, outer or frozenset())
         nodes = _NodeList(self._written)
         uses = Uses(graph)
-        made_constant = constant_nodes(graph.node)
-        constants = constants_of(graph, made_constant)
-        inputs = [value for value in graph.input if value.name not in constants]
-        # A caller gives values by name, so RTen could not be given one without a name.
-        if not all(value.name for value in inputs):
-            raise EncodeError("an input has no name", where=f"{where}.input")
-        if self._ir_version >= FIRST_WITH_CONSTANTS:
-            for value in graph.input:
-                if value.name in constants:
-                    detail = "inputs that have a default value become constants"
-                    self.losses.add("default_input", detail, f"{where}.input", value.name, seen=INTERFACE)
+        of_constants = constant_nodes(graph.node)
+        constants = constants_of(graph, of_constants)
+        inputs = self._inputs(graph, constants, where)
         typed = outer is None or self._native  # in the body of a loop, a name can mean another size each time
-        types = {value.name: value for value in (*graph.value_info, *graph.output)} if typed else {}
         for value in inputs:
             nodes.add(value.name or "", self._value(value, with_shape=typed))
         # All values come before the operators: inputs, captures, constants, and what operators compute.
-        of_constants = {id(node) for node in made_constant}
-        operators = [node for node in graph.node if id(node) not in of_constants] if of_constants else graph.node
+        skipped = set(map(id, of_constants))
+        operators = [node for node in graph.node if id(node) not in skipped] if skipped else graph.node
         computed = [*filter(None, chain.from_iterable([node.output for node in operators]))]
         local = frozenset((*nodes.ids, *constants, *computed))  # what the graph itself defines
         if len(local) < len(inputs) + len(constants) + len(computed):
@@ -125,19 +116,12 @@ class GraphEncoder:
             raise EncodeError(f"the value {twice!r} is produced twice", where=where)
         # Values of outer graphs need nodes here, too.
         captured = self._captured(graph, uses, local, outer or frozenset(), where)
-        untyped = self._value_form(None, None)  # RTen does not check types
-        captures = [nodes.add(name, untyped) for name in captured]
-        own = uses.own
+        captures = [nodes.add(name, self._value_form(None, None)) for name in captured]  # RTen does not check types
         for name, (tensor, place) in constants.items():
             # A constant that nothing uses only makes the file larger; one of a .rten file stays, as the file had it.
-            if name in own or name in uses.inner or self._native:
+            if name in uses.own or name in uses.inner or self._native:
                 nodes.add(name, *self._constant(name, tensor, (where, place), uses))
-        declared = map(types.get, computed)
-        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in declared)
-        nodes.add_values(computed, forms if types else [untyped] * len(computed))
-        if types and not self._with_shapes:
-            detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
-            self.losses.add("shape", detail, f"{where}.value_info", seen=DOCUMENTATION)
+        self._add_computed(nodes, computed, (*graph.value_info, *graph.output) if typed else (), where)
         self._add_operators(operators, nodes, uses, where, local | outer if outer else local)
         table = {
             "nodes": nodes.tables,
@@ -148,6 +132,30 @@ class GraphEncoder:
             table["captures"] = tuple(captures)
         self._written = around  # the names of the graph around
         return table
+
+    def _inputs(self, graph: Graph, constants: Container[str | None], where: str) -> list[ValueInfo]:
+        """The inputs of a graph that have no default value."""
+        inputs = [value for value in graph.input if value.name not in constants]
+        # A caller gives values by name, so RTen could not be given one without a name.
+        if not all(value.name for value in inputs):
+            raise EncodeError("an input has no name", where=f"{where}.input")
+        if self._ir_version >= FIRST_WITH_CONSTANTS:
+            for value in graph.input:
+                if value.name in constants:
+                    detail = "inputs that have a default value become constants"
+                    self.losses.add("default_input", detail, f"{where}.input", value.name, seen=INTERFACE)
+        return inputs
+
+    def _add_computed(self, nodes: _NodeList, names: Sequence[str], declared: Sequence[ValueInfo], where: str) -> None:
+        """Add the values that operators compute, with what the graph declares of them."""
+        untyped = self._value_form(None, None)
+        types = {value.name: value for value in declared}
+        values = map(types.get, names)
+        forms = (self._value(value, with_shape=self._with_shapes) if value else untyped for value in values)
+        nodes.add_values(names, forms if types else [untyped] * len(names))
+        if types and not self._with_shapes:
+            detail = "the shapes of all values would need more tables than RTen reads, so only those of inputs are kept"
+            self.losses.add("shape", detail, f"{where}.value_info", seen=DOCUMENTATION)
 
     def _written_within(self, graph: Graph, outer: frozenset[str]) -> Mapping[str, str]:
         """The names that are written instead of others in a graph.
