@@ -22,11 +22,11 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.pruning import pruned_from
 from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, shape_of, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes, walk
-from formats.ir.attributes import attribute_named
+from formats.ir.attributes import get_int
 from formats.ir.copies import copied
 from formats.ir.functions import functions_of, key_of
-from formats.ir.model import Dimension, Graph, TensorShape, TensorType, Type, ValueInfo, entries
-from formats.ir.storage import from_numpy, with_raw_data
+from formats.ir.model import EXTERNAL, Dimension, Graph, TensorShape, TensorType, Type, ValueInfo, entries
+from formats.ir.storage import from_numpy, with_elements, with_raw_data
 from formats.onnxpb.evaluation import evaluated, model_of
 from formats.onnxpb.inference import inferred
 from formats.tensordata.sources.source import FileSpan, Literal
@@ -216,14 +216,16 @@ class _Folding:
         graph.node = nodes
         graph.value_info = [value for value in entries(graph, "value_info") if value.name not in part.results]
 
-    def kept(self, tensor: Tensor) -> Tensor:
-        """A result of which only a small one is in memory."""
+    def kept(self, tensor: Tensor, *, for_data_file: bool) -> Tensor:
+        """A result, of which only a small one is in memory, and a large one can be for a data file."""
         data = tensor.source().read()
         if len(data) <= IN_MEMORY:
             return with_raw_data(tensor, Literal(data))
         self._file = self._file or Spool(Path("the constants that were folded"))
         self._file.append(data)
-        return with_raw_data(tensor, FileSpan(self._file, self._file.nbytes - len(data), len(data)))
+        if for_data_file:
+            tensor = replace(tensor, data_location=EXTERNAL)
+        return with_elements(tensor, FileSpan(self._file, self._file.nbytes - len(data), len(data)))
 
 
 class _GraphFolding:
@@ -285,7 +287,7 @@ class _GraphFolding:
         taken = {name: tensor for name, tensor in tensors.items() if tensor is not None}
         if len(taken) < len(tensors) or not any(node.output) or node.op_type == "Constant":
             return
-        if node.op_type == "Identity" and node.domain in STANDARD_DOMAINS:
+        if node.op_type == "Identity" and node.domain in STANDARD_DOMAINS and names:
             self._compute()
             self._copy(node)
         elif reason := self._reason(node, taken.values()):
@@ -341,12 +343,13 @@ class _GraphFolding:
         self._begin()
         answer = evaluated(model_of(self.whole.model, nodes, taken), ALLOWANCE)
         for node in nodes:
+            constants = [tensor for name in {*node.input} if (tensor := self.known.constants.get(name)) is not None]
             results = [answer.results[name] for name in node.output if name in answer.results]
             if results:
-                self._take(node, [self.whole.kept(tensor) for tensor in results])
+                for_data_file = any(map(walk.is_external, constants))
+                self._take(node, [self.whole.kept(tensor, for_data_file=for_data_file) for tensor in results])
             elif reason := answer.reasons.get(next(filter(None, node.output))):
                 self.whole.left.append((node, reason))
-            constants = [tensor for name in {*node.input} if (tensor := self.known.constants.get(name)) is not None]
             self.whole.work_left -= sum(map(_nbytes, (*constants, *results)))
 
     # Shapes
@@ -359,7 +362,7 @@ class _GraphFolding:
             return None
         dims = self.known.dims(node.input[0]) if len(node.input) == 1 else None
         if node.op_type == "Shape" and dims is not None:
-            start, end = (_integer(node, name) for name in ("start", "end"))
+            start, end = (get_int(node, name, None) for name in ("start", "end"))
             return np.array([-1 if dim is None else dim for dim in dims[start:end]], "int64")
         if node.op_type == "Size" and dims is not None and None not in dims:
             count = dtypes.count(dims)  # type: ignore[arg-type]  # all are known
@@ -426,12 +429,6 @@ def _nbytes(tensor: Tensor) -> int:
     """The size of the elements; 0 for strings and unknown types."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     return 0 if row is None else row.nbytes(tensor.dims)
-
-
-def _integer(node: Node, name: str) -> int | None:
-    """An attribute of a node; `None` if it has none."""
-    attribute = attribute_named(node, name)
-    return None if attribute is None else attribute.i or 0
 
 
 def _graphs(model: Model) -> list[Graph]:

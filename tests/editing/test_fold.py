@@ -326,6 +326,23 @@ def test_other_weights_are_not_read(tmp_path: Path) -> None:
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino), str(report)
 
 
+def test_a_large_constant_goes_where_the_weight_was(tmp_path: Path) -> None:
+    """A constant that is made of a weight in a data file is for a data file, too, unless it is small."""
+    nodes = [NODE("Transpose", ["w"], ["t"]), NODE("MatMul", ["x", "t"], ["m"]), NODE("Transpose", ["v"], ["u"])]
+    nodes.append(NODE("MatMul", ["m", "u"], ["y"]))
+    arrays = {"w": np.arange(20_000, dtype="float32").reshape(5000, 4), "v": np.eye(2, 5000, dtype="float32")}
+    onnx.save(model_of(nodes, [value("y", dims=None)], arrays), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "data.onnx", external_data=True)
+    formats.edit(tmp_path / "data.onnx", tmp_path / "data.onnx", fold=True, overwrite=True)
+    new = onnx.load(tmp_path / "data.onnx", load_external_data=False)
+    assert {weight.name: weight.data_location for weight in new.graph.initializer} == {"t": 1, "u": 0}
+    made = {
+        weight.name: numpy_helper.to_array(weight) for weight in onnx.load(tmp_path / "data.onnx").graph.initializer
+    }
+    np.testing.assert_array_equal(made["t"], arrays["w"].T)
+    np.testing.assert_array_equal(made["u"], arrays["v"].T)
+
+
 def test_an_archive_is_folded_in_place(tmp_path: Path) -> None:
     """Without a destination, an archive gets the constants, and its weights stay where they are."""
     nodes = [NODE("Transpose", ["w"], ["t"]), NODE("MatMul", ["x", "t"], ["y"])]
