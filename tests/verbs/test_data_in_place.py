@@ -324,6 +324,24 @@ def test_a_graph_travels_alone(folder: Path) -> None:
     assert "has dims [1, 7] in w.npz, but" in done.output
 
 
+def test_weights_that_are_stripped_stay_beside_their_own_graph(folder: Path) -> None:
+    """A graph that is stripped over itself still fits its data file, so it gets no other layout."""
+    run("convert tiny.onnx own.onnx --external-data own.onnx.data --size-threshold 0 --alignment 4096")
+    before = Path("own.onnx.data").stat()
+    done = run("edit own.onnx own.onnx --strip-weights --metadata a=b --force")
+    assert "only the graph was written" in done and "was written again" not in done
+    assert Path("own.onnx.data").stat() == before
+    np.testing.assert_array_equal(results("tiny.onnx"), results("own.onnx"))
+    line = "edit own.onnx own.onnx --strip-weights --alignment 64 --force"
+    refused = commands.run("formats", *line.split())
+    assert refused.exit_code == 1
+    assert "the data in own.onnx.data stays as it is" in refused.output
+    assert "the layout that --alignment asks for" in refused.output
+    done = run("convert own.onnx own.onnx --dtype float16 --strip-weights --size-threshold 0 --force")
+    assert "warning: the weights were not written" in done
+    assert "there is already own.onnx.data, perhaps with other weights" in done
+
+
 def test_a_graph_knows_the_checksum_of_its_weights(folder: Path) -> None:
     """With `--checksum`, `verify --data` tells whether a data file that was made later is the right one."""
     run("convert tiny.onnx bare.onnx --strip-weights --checksum --size-threshold 0")

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import READ_DEFAULTS
-from formats.errors import DecodeError, ExternalDataError
+from formats.errors import DecodeError, EncodeError, ExternalDataError
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import ArchiveLink, without_link
 from formats.ir.model import EXTERNAL, Model, StringStringEntry, Tensor
@@ -131,7 +131,14 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
             old = File.open(destination, keep_open=False)  # some systems replace no file that is open
         in_place = files_in_place(weights.outside, destination)
     link = ArchiveLink.of(model)
-    if in_place and options.external_data is None:
+    layout = _layout_of(options)
+    is_beside = bool(in_place) and not is_unused(weights.outside[0].source)
+    if is_beside and options.strip_weights and layout:
+        raise EncodeError(
+            f"the data in {listed([*in_place], MAX_NAMES)} stays as it is, so the graph cannot have the layout that "
+            f"{_asked(layout)}; write the graph to another name"
+        )
+    if in_place and (options.external_data is None or (options.strip_weights and is_beside)):
         if link is not None and link.archive not in map(posixpath.normpath, in_place):  # it is in another folder now
             model = without_link(model)
         return _graph_alone(model, destination, weights, in_place)._replace(replaced=old)
@@ -139,8 +146,8 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
     placed = PlacedModel(model, destination, weights.inside)
     data_files = laid_out(weights.outside, options)
     losses = [*weights.losses, *_beyond_limit(data_files, destination)]
-    if in_place and not is_unused(weights.outside[0].source):
-        losses.append(Loss("data_moved", "", f"all data was written again, which {_layout_in_words(options)}", USE))
+    if is_beside:
+        losses.append(Loss("data_moved", "", f"all data was written again, which {_asked(layout)}", USE))
     if options.dedup:
         losses += _saved(given, data_files)
     if options.external_data and model.graph is not None:
@@ -183,14 +190,21 @@ def _without_data_files(plan: WritePlan) -> WritePlan:
     names = listed([file.path.name for file in companions], MAX_NAMES) or "nothing"
     nbytes = in_units(sum(file.nbytes for file in companions))
     detail = f"the weights were not written: the graph refers to {names} ({nbytes})"
-    loss = Loss("external_data", "", detail, USE)
+    if there := [file.path.name for file in companions if os.path.lexists(file.path)]:
+        detail = f"{detail}; there is already {listed(there, MAX_NAMES)}, perhaps with other weights"
+    loss = Loss("external_data", "", detail, INTERFACE if there else USE)
     return plan._replace(files=(graph,), digests=digests, losses=(*plan.losses, loss))
 
 
-def _layout_in_words(options: OnnxOptions) -> str:
-    """The options that ask for a layout of data files, and a verb."""
+def _layout_of(options: OnnxOptions) -> list[str]:
+    """The options that ask for a layout of data files."""
     rows = [row for row in option_rows(OnnxOptions) if row.implies and getattr(options, row.name) != row.default]
-    names = [f"`{row.name}`" for row in rows] or ["`external_data`"]
+    return [f"`{row.name}`" for row in rows if row.name != "strip_weights"]
+
+
+def _asked(layout: list[str]) -> str:
+    """The options that ask for a layout, and a verb."""
+    names = layout or ["`external_data`"]
     return f"{joined(names)} ask{'s' * (len(names) == 1)} for"
 
 
