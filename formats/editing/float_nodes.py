@@ -372,7 +372,14 @@ class Operators:
             for end in ends
         ]
         table = _STAY if to.is_narrower else _ONLY_BITS
-        if name in table.get(domain, "").split() or not any(map(any, news)):
+        is_of_sequences = name == "OptionalGetElement" or any(
+            not any(text.startswith("tensor(") for text in types) for end in ends for _, types in end
+        )
+        if (
+            name in table.get(domain, "").split()
+            or not any(map(any, news))
+            or (is_of_sequences and not to.in_sequences)
+        ):
             why = undefined
         elif self._lacks and any(
             old and new and self._lacks(TypeUse(name, signature.since, parameter.name, to.text), version)

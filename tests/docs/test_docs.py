@@ -359,7 +359,7 @@ def test_keys_of_reports_are_documented() -> None:
     for name, report in reports.items():
         words = "errors" if "error" in name else name.split()[0]
         text = sections[words] + sections["convert"] * (words == "batch")
-        documented = set(re.findall(r"`(?:error\.)?([a-z_]+)`", text + sections["errors"]))
+        documented = set(re.findall(r"`(?:error\.)?([a-z_0-9]+)`", text + sections["errors"]))
         assert keys_in(report) <= documented | {"error"}, f"{name}: {keys_in(report) - documented}"
 
 

@@ -198,6 +198,8 @@ def test_sequences_stay_without_bfloat16() -> None:
             { u = Identity(o) a = SequenceAt(v, i) b = Neg(a) w = SequenceInsert(v, b) }>
         e = SequenceAt(k, r) y = Neg(e)
     }""")
+    split = written(parsed("(float[2] x) => (seq(float[1]) y) { y = SplitToSequence(x) }", 24), "bfloat16")
+    assert ["Cast", "SplitToSequence"] == [node.op_type for node in split.graph.node]
     new = written(proto, "bfloat16")
     assert FLOAT == new.graph.input[0].type.sequence_type.elem_type.tensor_type.elem_type
     assert ["SequenceAt", "Cast", "Neg"] == [node.op_type for node in new.graph.node][-3:]
