@@ -481,6 +481,7 @@ def _files(
                 renamed.append(Renamed(path, file, old.path))
             else:  # what stays at its old place, and what a link leads to, is copied
                 written.append(whole_file(path, file.span()))
+    # A graph that does not change, and whose data needs no copy, is renamed like its data: the bytes stay the same.
     if request.moves and not (written or changes or model.stays or model.leads_to):
         renamed.append(Renamed(request.dst, opened.file, model.path))
     else:
