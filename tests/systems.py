@@ -23,6 +23,7 @@ OF_THE_DAY = zlib.crc32(os.environ.get("FORMATS_SEED", "1").encode())
 
 
 def open_files() -> set[str]:
-    """Return the names of the files that this process has open, where the system tells them."""
+    """Return the names of the files, but not pipes, that this process has open, where the system tells them."""
     folder = Path("/proc/self/fd")
-    return {os.readlink(path) for path in folder.iterdir() if path.is_symlink()} if folder.exists() else set()
+    names = [os.readlink(path) for path in folder.iterdir() if path.is_symlink()] if folder.exists() else []
+    return {name for name in names if name.startswith("/")}

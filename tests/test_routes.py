@@ -73,7 +73,7 @@ def unprintable(kind: str) -> Iterator[TextIO]:
         stream.close()
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no disk that is always full")
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("kind", ["full", "closed"])
@@ -99,7 +99,7 @@ def test_what_is_printed_gets_lost(
             assert [True] * is_lost == [text.startswith("formats: error: stdout") for text in told]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.skipif(not open_files(), reason="this system does not tell which files are open")
 @pytest.mark.parametrize("name", LINES)
 def test_no_file_stays_open(name: str, usual: Callable[[str], Ran]) -> None:
@@ -132,7 +132,7 @@ def no_write_permission(folder: Path) -> Iterator[None]:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", LINES)
 def test_a_folder_without_write_permission(
     name: str, usual: Callable[[str], Ran], template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +176,7 @@ def renamed(word: str, names: set[str], prefix: str) -> str:
     return f"{option}{equals}{start}{folder}{slash}{prefix}{name}"
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("kind", PREFIXES)
 def test_strange_names(
@@ -199,6 +199,7 @@ def test_strange_names(
     before = content(folder)
     found = commands.run("formats", *new)
     assert all(char.isprintable() or char == "\n" for char in found.output)
+    assert "a\nb" not in found.output
     assert not [path for path in folder.rglob(".*") if path.name not in names]
     if done.exit_code != found.exit_code:
         assert "is not UTF-8" in found.stderr

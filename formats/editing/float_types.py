@@ -142,9 +142,10 @@ class _Conversion:
         """
         all_types = value_types(self.model)
         if self.to.is_narrower:
+            to = self.to  # with `self` in the function, a cycle would keep the model's file open
 
             def is_float(value: tuple[str, str]) -> bool:
-                return float_kind(all_types.get(value[0], {}).get(value[1], ""), self.to) == "tensor"
+                return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
             self._stay(self.exact.nodes, "sizes, indices, comparisons and angles")
