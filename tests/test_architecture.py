@@ -75,6 +75,7 @@ WRITERS = {"tensordata": "all files of models", "batch": "the record of a run", 
 DEPENDENCIES = {"typing_extensions", "numpy", "ml_dtypes", "isal", "typer", "rich", "formats"}
 # Imports of optional packages outside `needed`, and why the package is there, or why the module needs none.
 UNGUARDED = {
+    ("formats.onnx_compat.installation", "onnx"): "without it, the newest IR version is that which is known here",
     ("formats.onnx_compat.protos.descriptor", "google.protobuf"): "an AttributeError says that it is missing",
     ("formats.onnx_compat.protos.descriptor", "onnx"): "an AttributeError says that it is missing",
     ("formats.onnx_compat.protos.values", "google.protobuf"): "without it, an own class is in its place",

@@ -216,7 +216,7 @@ class ConversionReport:
             "seconds": round(self.seconds, 6),
             **fields_as_json(self, "verdict edits losses notes changes settings"),
             "usage": self.usage or None,
-            **fields_as_json(self, "backup removed" + " checked" * bool(self.checked)),
+            **fields_as_json(self, "backup removed checked"),
         }
 
 
