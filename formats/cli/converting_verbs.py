@@ -15,7 +15,7 @@ from formats.cli.streams import progress, tell
 from formats.codecs import lookup
 from formats.codecs.contract import ReadOptions
 from formats.editing.options import EditOptions, ExtractOptions, MergeOptions
-from formats.errors import OptionError
+from formats.errors import FormatError, OptionError
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.interrupted import owner_of
@@ -306,9 +306,17 @@ def _write(request: Request, options: type, act: Callable[..., ConversionReport]
 
 
 def _checked(request: Request, report: ConversionReport, source: Path) -> ConversionReport:
-    """The report, with what both models compute if that is asked for."""
+    """The report, with what both models compute if that is asked for.
+
+    Raises: FormatError, which says that the model was written, if they cannot be compared.
+    """
     checking = CheckOptions(**request.of(CheckOptions))
-    return replace(report, checked=checking.run(source, None if report.dry_run else report.destination))
+    try:
+        return replace(report, checked=checking.run(source, None if report.dry_run else report.destination))
+    except FormatError as error:
+        if not report.dry_run:
+            error.message = f"{report.destination} was written, but not compared with the source: {error.message}"
+        raise
 
 
 def _keywords(request: Request, options: type, destination: Path) -> dict[str, Any]:

@@ -102,3 +102,18 @@ def test_the_commands(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert (done.exit_code, "--check is for one model, and these are several" in done.stderr) == (2, True)
     done = run("formats", "convert", pair[0], tmp_path / "dry.onnx", "--check", "--dry-run")
     assert "--check runs two models in files, so SRC and DST must be files" in done.stderr
+
+
+def test_a_check_that_cannot_run_says_that_the_model_was_written(tmp_path: Path) -> None:
+    """If onnxruntime does not load a model, one line says so in plain words, and that the new model is there."""
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
+    node = onnx.helper.make_node("Nope", ["x"], ["y"], domain="own")
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("own", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    done = run("formats", "convert", tmp_path / "m.onnx", tmp_path / "new.onnx", "--check")
+    assert done.exit_code == 1
+    assert "new.onnx was written, but not compared with the source: onnxruntime does not load" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "ONNXRuntimeError" not in done.stderr
+    assert (tmp_path / "new.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()
