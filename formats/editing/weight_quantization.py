@@ -18,7 +18,7 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, nodes_named, subgraphs_of, used_in
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
-from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.attributes import get_float, get_int
 from formats.ir.copies import copied
 from formats.ir.model import OperatorSetId
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
 WEIGHT_TYPES: Mapping[str, tuple[int, bool]] = {
     "int4": (4, True), "int8": (8, True), "uint4": (4, False), "uint8": (8, False)
 }  # fmt: skip
-BLOCK_SIZES = (16, 32, 64, 128, 256)  # those for which onnxruntime's kernels are made
 WITH_BLOCKS = 21  # the first operator set whose DequantizeLinear has blocks
 # The first releases of onnxruntime that compute with the weights, by bits, found by running each. 1.16 has MatMulNBits,
 # but is wrong with zero points for an odd number of blocks.
 PRODUCTS: Mapping[int, str] = {4: "1.17", 8: "1.23"}
 TABLES: Mapping[int, str] = {4: "1.20", 8: "1.23"}
 DEQUANTIZES = "1.19"
-OF_TYPES, CONSTANTS_ARE_NO_INPUTS = 10, 4  # the first IR versions with integers of 4 bits, and with such initializers
+OF_TYPES = 10  # the first IR version with integers of 4 bits
 _NUMPY = {dtypes.FLOAT: "float32", dtypes.FLOAT16: "float16"}
 _INTEGERS = {
     (4, True): dtypes.INT4, (4, False): dtypes.UINT4, (8, True): dtypes.INT8, (8, False): dtypes.UINT8
@@ -124,7 +123,7 @@ class _Quantization:
             tensor.name or "": _Weight(tensor, graph) for tensor in graph.initializer
         }
         others = [value.name or "" for value in graph.input]  # a caller may replace these
-        if (self.model.ir_version or 0) < CONSTANTS_ARE_NO_INPUTS:
+        if (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS:
             others = [name for name in others if name not in constants]
         others += [name for node in graph.node for name in node.output]
         constants.update(dict.fromkeys(others))
@@ -165,7 +164,7 @@ class _Quantization:
         elif get_int(node, "transA") or {get_float(node, "alpha", 1.0), get_float(node, "beta", 1.0)} != {1.0}:
             return "with transA, alpha or beta"
         axis = 1 if node.op_type == "Gather" or get_int(node, "transB") else 0
-        if weight.dims[axis] < self.block:
+        if weight.dims[axis] < self.block or 0 in weight.dims:
             return "whose weight is shorter than a block"
         if self.forms.whole_blocks and weight.dims[axis] % self.block:
             return "whose weight does not end with a whole block"
@@ -268,7 +267,7 @@ class _Quantization:
             self.model.opset_import.append(OperatorSetId(MICROSOFT, 1))
         if self.replaced:
             is_new = "DequantizeLinear" in self.nodes or (self.bits == 4 and "GatherBlockQuantized" in self.nodes)
-            needed = OF_TYPES if is_new else CONSTANTS_ARE_NO_INPUTS
+            needed = OF_TYPES if is_new else FIRST_WITH_CONSTANTS
             self.model.ir_version = max(self.model.ir_version or 0, needed)
 
     def result(self) -> EditResult:

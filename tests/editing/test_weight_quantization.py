@@ -174,6 +174,17 @@ def test_shared_weights() -> None:
     assert np.isfinite(run(new)).all()
 
 
+def test_a_weight_without_columns_stays() -> None:
+    """A matrix that has no element has no blocks."""
+    proto = made()
+    proto.graph.initializer.append(numpy_helper.from_array(np.zeros((64, 0), "float32"), "none"))
+    proto.graph.node.append(helper.make_node("MatMul", ["b", "none"], ["z"]))
+    proto.graph.output.append(helper.make_tensor_value_info("z", FLOAT, ["n", 0]))
+    new = quantized(proto, "int4", runtime="onnxruntime")
+    assert operators(new)[-1] == "MatMul"
+    np.testing.assert_array_equal(run(new), run(quantized(made(), "int4", runtime="onnxruntime")))
+
+
 def test_weights_in_branches() -> None:
     """A product in a branch uses the weight of the graph around it, and one that an inner name hides stays."""
     branches = {}

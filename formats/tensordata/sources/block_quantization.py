@@ -91,7 +91,7 @@ class Blocks(NamedTuple):
             nbytes, least = -(-lines * of_line * bits // 8), 2 if unit_bits % 8 else 1  # so many end with a whole byte
         floats = length if self.takes_lines else self.size * lines
         most = STRIP_FLOATS if self.by_line and self.axis == 0 else STEP_FLOATS
-        units = max(most // (floats * least), 1) * least
+        units = max(most // max(floats * least, 1), 1) * least
         return QuantizedMatrix(source, dtype, dims, self, part, name, units, units * unit_bits // 8, nbytes)
 
 
