@@ -53,6 +53,7 @@ T = TypeVar("T")
 
 MAX_MESSAGES = 1 << 24  # two bytes can create an object of 200 bytes, so their number is limited
 WHOLE_BYTES = 1 << 24  # a source up to this size is read in one piece
+VISITED_BYTES, MAX_VISITED = 256, 4096  # the longest attribute, and the number of attributes, that are remembered
 WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
@@ -148,6 +149,7 @@ class MessageDecoder:
         self.tensor, self.attribute = tables["TensorProto"], tables["AttributeProto"]
         self.at_once = at_once
         self.visit = visit
+        self.visited: set[bytes] = set()  # attributes with nothing to visit: most nodes have the same ones
         self.messages = 0
         self.max_messages = inf if visit else MAX_MESSAGES
         self.has_references = False  # of what was decoded
@@ -507,10 +509,7 @@ class MessageDecoder:
         """The message in `data[begin:end]`; `None` if it was shown to `visit` or merged into the one that is there."""
         table, depth = row.table, reading.depth + 1
         if row.is_visited:
-            inner = Reading({}, table, depth, reading.data, reading.origin)
-            self.fields(inner, begin, end)
-            if inner.values and self.visit:
-                self.visit(inner.values, depth)
+            self.visited_message(Reading({}, table, depth, reading.data, reading.origin), begin, end)
             return None
         if row.name in reading.values and not row.repeated:
             present = _to_merge(reading.values[row.name])
@@ -521,6 +520,18 @@ class MessageDecoder:
         values: dict[str, Any] = {}
         self.fields(Reading(values, table, depth, reading.data, reading.origin), begin, end)
         return _made(table, values)
+
+    def visited_message(self, reading: Reading, begin: int, end: int) -> None:
+        """Show a message to `visit`, unless it is an attribute that was seen to have nothing in it."""
+        is_short = reading.table is self.attribute and end - begin <= VISITED_BYTES
+        attribute = reading.data[begin:end] if is_short else None
+        if attribute in self.visited and reading.depth <= self.max_depth:
+            return
+        self.fields(reading, begin, end)
+        if reading.values and self.visit:
+            self.visit(reading.values, reading.depth)
+        elif attribute is not None and len(self.visited) < MAX_VISITED:
+            self.visited.add(attribute)
 
     def number(self, reading: Reading, row: FieldRow, tag: int, start: int, position: int) -> tuple[Any, int]:
         """The value of a field without a length, `None` if it is already among the values, and the position after it.
