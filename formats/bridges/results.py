@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.errors import FormatError, MissingPackageError, OptionError, UnsupportedError
 from formats.extras import needed
@@ -20,7 +20,7 @@ from formats.ir.dtypes import BY_NAME
 from formats.verbs.report import OutputDifference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Feed = Mapping[str, Any]
 
@@ -28,6 +28,13 @@ SECONDS: Final = 900  # of processor time for both models
 OPEN_DIMS: Final = (4, 1)  # the sizes that open dims get, until the first model runs
 SEED: Final = 0
 PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from formats.bridges.results import main; main()"
+
+
+class _Input(NamedTuple):
+    """An input of a model: its numpy type, and its dims, of which open ones are no integers."""
+
+    dtype: str
+    shape: Sequence[Any]
 
 
 def compared_results(first: Path, second: Path, inputs: Path | None) -> tuple[OutputDifference, ...]:
@@ -82,56 +89,81 @@ def differences(first: str, second: str, inputs: str | None) -> Iterator[OutputD
     """The largest difference of each output; the models are loaded one after the other."""
     import numpy
 
-    feed: Feed | None = None
-    if inputs is not None:
+    if inputs is None:
+        mine, theirs = (_inputs(path) for path in (first, second))
+        feeds = [_random(mine, theirs, size) for size in OPEN_DIMS]
+        advice = "; give a file with inputs that fit: `check_inputs`"
+    else:
         try:
             with numpy.load(inputs, allow_pickle=False) as arrays:
-                feed = {name: arrays[name] for name in arrays.files}
+                feeds, advice = [{name: arrays[name] for name in arrays.files}], ""
         except Exception:  # of numpy or of zipfile, by what is wrong
             raise OptionError(f"{inputs} is no .npz file with arrays of numbers or texts") from None
-    feed, wanted = _run(first, feed)
-    _, found = _run(second, feed)
-    for (name, mine), theirs in zip(wanted.items(), found.values(), strict=False):
-        yield _difference(name, mine, theirs)
+    feed, wanted = _run(first, feeds, advice)
+    _, found = _run(second, [feed], advice)
+    if not wanted.keys() & found.keys() and len(wanted) == len(found):  # all are renamed
+        found = dict(zip(wanted, found.values(), strict=True))
+    for name in wanted | found:
+        if name in wanted and name in found:
+            yield _difference(name, wanted[name], found[name])
+        else:
+            yield OutputDifference(name, None, None, "is not in the other model")
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> OutputDifference:
     import numpy
 
+    if isinstance(mine, list) and isinstance(theirs, list):
+        return OutputDifference(name, None, None, _difference_of_sequences(mine, theirs))
     if not (isinstance(mine, numpy.ndarray) and isinstance(theirs, numpy.ndarray)):
-        return OutputDifference(name, 0.0, 0.0, "is no tensor")
+        return OutputDifference(name, None, None, "is no tensor, so it is not compared")
     if mine.shape != theirs.shape:
         return OutputDifference(name, None, None, f"has dims {[*theirs.shape]} instead of {[*mine.shape]}")
-    if mine.dtype.kind not in "fiub":
+    kinds = {mine.dtype.kind, theirs.dtype.kind}
+    if not kinds <= {*"fiub"}:
         return OutputDifference(name, None, None, "is the same" if (mine == theirs).all() else "differs")
-    one, other = mine.astype("float64"), theirs.astype("float64")
-    if not numpy.array_equal(numpy.isnan(one), numpy.isnan(other)):
+    exact = "float64" if "f" in kinds else "object"  # the integers of Python: float64 does not hold all of int64
+    one, other = mine.ravel().astype(exact), theirs.ravel().astype(exact)
+    is_nan = one != one  # numpy.isnan is not for objects
+    if not numpy.array_equal(is_nan, other != other):
         return OutputDifference(name, None, None, "is not a number (NaN) at other places")
-    same = (one == other) | numpy.isnan(one)
+    same = (one == other) | is_nan
     largest = float(numpy.abs(one - other)[~same].max(initial=0))
-    magnitude = float(numpy.abs(one[numpy.isfinite(one)]).max(initial=0))
+    magnitude = float(numpy.abs(one[abs(one) < numpy.inf]).max(initial=0))
     words = f"differs by {largest:.2g} at most, where its largest number is {magnitude:.3g}"
     return OutputDifference(name, largest, magnitude, words if largest else "is the same")
 
 
-def _run(path: str, feed: Feed | None) -> tuple[Feed, dict[str, Any]]:
-    """The inputs, which are random ones if none are given, and what a model computes of them, by the output."""
+def _difference_of_sequences(mine: list[Any], theirs: list[Any]) -> str:
+    """How two sequences differ: in their lengths, or in the first element that differs."""
+    if len(mine) != len(theirs):
+        return f"has {len(theirs)} elements instead of {len(mine)}"
+    details = [_difference("", *pair).detail for pair in zip(mine, theirs, strict=True)]
+    differing = (f"has an element {n} that {words}" for n, words in enumerate(details) if words != "is the same")
+    return next(differing, "is the same")
+
+
+def _session(path: str) -> Any:
     from formats.bridges.to_others import onnxruntime_session
 
     with needed("onnxruntime", "checks of results"):
         import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
-    names = []
     try:
-        session = onnxruntime_session(path, providers=["CPUExecutionProvider"])
-        names = [output.name for output in session.get_outputs()]
+        return onnxruntime_session(path, providers=["CPUExecutionProvider"])
     except FormatError:
         raise
     except Exception as error:
         raise UnsupportedError(f"onnxruntime does not load {path}: {_one_line(error)}") from None
+
+
+def _run(path: str, feeds: Iterable[Feed], advice: str) -> tuple[Feed, dict[str, Any]]:
+    """The first inputs with which a model runs, and what it computes of them, by the output."""
+    session = _session(path)
+    names = [output.name for output in session.get_outputs()]
     reason = ""
-    for given in [feed] if feed is not None else (_random(session, size) for size in OPEN_DIMS):
+    for given in feeds:
         fitting = _fitting(session, given)
         try:
             results = session.run(None, fitting)
@@ -139,8 +171,7 @@ def _run(path: str, feed: Feed | None) -> tuple[Feed, dict[str, Any]]:
             reason = reason or _one_line(error)
         else:
             return given, dict(zip(names, results, strict=True))
-    more = "" if feed is not None else "; give a file with inputs that fit: `check_inputs`"
-    raise UnsupportedError(f"onnxruntime does not run {path}: {reason}{more}")
+    raise UnsupportedError(f"onnxruntime does not run {path}: {reason}{advice}")
 
 
 def _dtype(input_: Any) -> str:
@@ -153,20 +184,38 @@ def _dtype(input_: Any) -> str:
     return row.numpy_name
 
 
-def _random(session: Any, size: int) -> Feed:
-    """Random inputs: numbers around zero, indices of 0 and 1, and texts; open dims have a size."""
+def _inputs(path: str) -> dict[str, _Input]:
+    """The inputs of a model, by their names."""
+    session = _session(path)  # which the inputs need
+    return {each.name: _Input(_dtype(each), each.shape) for each in session.get_inputs()}
+
+
+def _random(mine: dict[str, _Input], theirs: dict[str, _Input], size: int) -> Feed:
+    """Random inputs for two models: numbers around zero, indices of 0 and 1, and texts.
+
+    Dims that both models leave open have a size. Inputs of one model only are paired by position, as renamed ones.
+    """
     import numpy
 
+    renamed = [[name for name in inputs if name not in others] for inputs, others in ((mine, theirs), (theirs, mine))]
+    old_names: dict[str, str] = {}
+    if len(renamed[0]) == len(renamed[1]):
+        old_names = dict(zip(*reversed(renamed), strict=True))
+    partners: dict[str, _Input] = {old_names.get(name, name): each for name, each in theirs.items()}
     random = numpy.random.default_rng(SEED)
     feed: dict[str, Any] = {}
-    for each in session.get_inputs():
+    for name, each in (partners | mine).items():
+        partner = partners.get(name, each)
         dims = [dim if isinstance(dim, int) else size for dim in each.shape]
-        dtype = numpy.dtype(_dtype(each))
+        if len(partner.shape) == len(dims):
+            pairs = zip(each.shape, partner.shape, strict=True)
+            dims = [next((dim for dim in pair if isinstance(dim, int)), size) for pair in pairs]
+        dtype = numpy.dtype(each.dtype)
         is_float = dtype.kind == "f"
-        feed[each.name] = random.normal(size=dims) if is_float else random.integers(0, 2, dims)
+        feed[name] = random.normal(size=dims) if is_float else random.integers(0, 2, dims)
         if dtype.kind == "O":
-            feed[each.name] = numpy.full(dims, "a", dtype)
-    return feed
+            feed[name] = numpy.full(dims, "a", dtype)
+    return feed | {new: feed[old] for new, old in old_names.items()}
 
 
 def _fitting(session: Any, feed: Feed) -> Feed:

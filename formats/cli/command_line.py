@@ -63,15 +63,15 @@ class CheckOptions:
     def __post_init__(self) -> None:
         settle(self)
 
-    def run(self, first: Path, second: Path | None) -> tuple[OutputDifference, ...]:
-        """How the outputs differ of two models in files, if that is asked for.
+    def require_files(self, *paths: Path, dry_run: bool = False) -> None:
+        """Raises OptionError if models are to be run of which one is in no file, or will not be written."""
+        if self.check and (dry_run or any(is_stream(path) or is_address(path) for path in paths)):
+            raise OptionError("`check` runs two models in files, so SRC and DST must be files")
 
-        Raises: OptionError for a model that is in no file.
-        """
+    def run(self, first: Path, second: Path) -> tuple[OutputDifference, ...]:
+        """How the outputs of two models in files differ, if that is asked for."""
         if not self.check:
             return ()
-        if second is None or any(is_stream(path) or is_address(path) for path in (first, second)):
-            raise OptionError("`check` runs two models in files, so SRC and DST must be files")
         from formats.bridges.results import compared_results
 
         return compared_results(first, second, self.check_inputs)

@@ -135,10 +135,13 @@ def convert(request: Request) -> int:
     if request.of(several.SeveralOptions).keys() & {"manifest", "dask"}:
         from formats.batch.job import Job
 
+        if request.of(CheckOptions):
+            raise OptionError("`check` cannot be used with `manifest` or `dask`")
         return several.convert_jobs(request, [Job(src, destination)], keywords)
     _check_order(src, destination)
+    checking = _checking(request, src, destination)
     report = convert_model(src, destination, progress=progress(), **keywords)
-    report = _checked(request, report, src)
+    report = _checked(checking, report, src)
     tell(request, report, lambda: summary(report, notes=request.output.get("notes", False)))
     return 0
 
@@ -299,23 +302,38 @@ def _write(request: Request, options: type, act: Callable[..., ConversionReport]
     dst = last if sources else None
     request.stdout_is_taken = dst is not None and streams.is_stdout(dst)
     places = [*map(streams.source_of, sources), streams.source_of(last) if dst is None else streams.destination_of(dst)]
-    report = act(*places, progress=progress(), **_keywords(request, options, places[-1]))
-    report = _checked(request, report, places[0])
+    keywords = _keywords(request, options, places[-1])
+    checking = _checking(request, places[0], places[-1])
+    report = act(*places, progress=progress(), **keywords)
+    report = _checked(checking, report, places[0])
     tell(request, report, lambda: summary(report, notes=request.output.get("notes", False)))
     return 0
 
 
-def _checked(request: Request, report: ConversionReport, source: Path) -> ConversionReport:
-    """The report, with what both models compute if that is asked for.
+def _checking(request: Request, source: Path, destination: Path) -> CheckOptions:
+    """Whether and how the new model is to be compared with the source.
 
-    Raises: FormatError, which says that the model was written, if they cannot be compared.
+    Raises: OptionError, before anything is written, if there will not be two files to compare.
     """
     checking = CheckOptions(**request.of(CheckOptions))
+    checking.require_files(source, destination, dry_run=request.of(EngineOptions).get("dry_run", False))
+    if checking.check and source.exists() and destination.exists() and source.samefile(destination):
+        raise OptionError(f"`check` compares the new model with {source}, which it would replace; name another DST")
+    return checking
+
+
+def _checked(checking: CheckOptions, report: ConversionReport, source: Path) -> ConversionReport:
+    """The report, with what both models compute if that is asked for.
+
+    Raises: FormatError or OptionError, which says that the model was written, if they cannot be compared.
+    """
+    written = f"{report.destination} was written, but not compared with the source: "
     try:
-        return replace(report, checked=checking.run(source, None if report.dry_run else report.destination))
+        return replace(report, checked=checking.run(source, report.destination))
+    except OptionError as error:
+        raise OptionError(f"{written}{error}") from None
     except FormatError as error:
-        if not report.dry_run:
-            error.message = f"{report.destination} was written, but not compared with the source: {error.message}"
+        error.message = f"{written}{error.message}"
         raise
 
 

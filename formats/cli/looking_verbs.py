@@ -392,7 +392,9 @@ def diff(request: Request) -> int:
     limit = keywords.pop("limit", DIFFERENCES)
     shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
     paths = [source_of(name) for name in request.arguments]
-    checked = CheckOptions(**request.of(CheckOptions)).run(*paths)
+    checking = CheckOptions(**request.of(CheckOptions))
+    checking.require_files(*paths)
+    checked = checking.run(*paths)
     result = replace(compare.diff(*paths, limit=shown, progress=progress(), **keywords), checked=checked)
     if drawn.picture is not None:
         _draw_comparison(drawn, result, request.of(ReadOptions))

@@ -129,7 +129,8 @@ def written_files(files: Iterable[FilePlan]) -> tuple[WrittenFile, ...]:
 class OutputDifference(NamedTuple):
     """How an output of two models differs that ran on the same inputs: at most by `largest`, of a number `magnitude`.
 
-    Both are `None` if the outputs have other dims or other NaN, or are no numbers; `detail` says so.
+    Both are `None` if the outputs have other dims or other NaN, or are no tensors of numbers, or if only one model has
+    the output; `detail` says so.
     """
 
     output: str

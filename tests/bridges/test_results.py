@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,144 @@ def test_the_commands(pair: tuple[Path, Path], tmp_path: Path) -> None:
     assert ["y", "s"] == [each["output"] for each in json.loads(done.stdout)["checked"]]
     done = run("formats", "convert", *pair, tmp_path, "--to", "onnxz", "--check")
     assert (done.exit_code, "--check is for one model, and these are several" in done.stderr) == (2, True)
-    done = run("formats", "convert", pair[0], tmp_path / "dry.onnx", "--check", "--dry-run")
-    assert "--check runs two models in files, so SRC and DST must be files" in done.stderr
+    for refused in (("dry.onnx", "--dry-run"), ("memory://a.onnx",)):
+        done = run("formats", "convert", pair[0], *refused, "--check")
+        assert "--check runs two models in files, so SRC and DST must be files" in done.stderr
+    done = run("formats", "convert", pair[0], tmp_path / "listed.onnx", "--check", "--manifest", tmp_path / "m.jsonl")
+    assert (done.exit_code, "--check cannot be used with --manifest or --dask" in done.stderr) == (2, True)
+    assert not (tmp_path / "listed.onnx").exists()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A model with an open dim and two outputs."""
+    return saved(tmp_path / "two.onnx", "float[n, 2] x", "float[n, 2] y, float[n, 2] z", "y = Mul(x, x) z = Neg(x)")
+
+
+def saved(path: Path, inputs: str, outputs: str, nodes: str) -> Path:
+    """The file of a model that was given as text."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => ({outputs}) {{ {nodes} }}'
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+@pytest.mark.parametrize("check", [["--check"], ["--check-inputs", "in.npz"]])
+def test_a_model_that_would_be_replaced(two: Path, check: list[str]) -> None:
+    """A check is refused before anything is written if the new model would replace the one to compare with."""
+    archive = two.with_suffix(".onnxz")
+    formats.convert(two, archive)
+    link = two.with_name("link.onnx")
+    link.hardlink_to(two)
+    before = two.read_bytes(), archive.read_bytes()
+    for arguments in (
+        ("edit", archive, "--remove-output", "y"),
+        ("edit", archive, archive, "--force", "--remove-output", "y"),
+        ("convert", two, two, "--force", "--dtype", "float16"),
+        ("convert", two, link, "--force", "--dtype", "float16"),
+    ):
+        done = run("formats", *arguments, *check)
+        words = f"formats: error: --check compares the new model with {arguments[1]}, which it would replace; "
+        assert (done.exit_code, done.stderr) == (2, f"{words}name another DST\n")
+        assert (two.read_bytes(), archive.read_bytes()) == before
+
+
+def test_outputs_are_paired_by_name(two: Path) -> None:
+    """An output is compared with the one of its name, and one without a partner is told, in either model."""
+    left = two.with_name("left.onnx")
+    done = run("formats", "edit", two, left, "--remove-output", "y", "--check")
+    assert "check: z is the same" in done.stdout
+    for paths in ((two, left), (left, two)):
+        y, z = sorted(differences(*map(str, paths), None))
+        assert (y.output, *y[1:]) == ("y", None, None, "is not in the other model")
+        assert (z.output, z.largest, z.detail) == ("z", 0, "is the same")
+
+
+def test_renamed_outputs_are_paired_by_position(two: Path) -> None:
+    """If no output has the same name and there are as many, they are compared by position."""
+    renames = ["--rename", "y=a", "--rename", "z=b"]
+    done = run("formats", "edit", two, two.with_name("new.onnx"), *renames, "--check")
+    assert [line for line in done.stdout.splitlines() if "check" in line] == [
+        "check: y is the same",
+        "check: z is the same",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "detail"),
+    [
+        ("n = Neg(x) q = SequenceConstruct(x, n)", "is the same"),
+        ("q = SequenceConstruct(x)", "has 1 elements instead of 2"),
+        ("q = SequenceConstruct(x, x)", "has an element 1 that differs by [0-9.]+ at most, where its .*"),
+    ],
+)
+def test_sequences(tmp_path: Path, nodes: str, detail: str) -> None:
+    """The elements of sequences are compared, and have no numbers of the output."""
+    ends = "float[3] x", "seq(float[3]) q"
+    first = saved(tmp_path / "a.onnx", *ends, "n = Neg(x) q = SequenceConstruct(x, n)")
+    second = saved(tmp_path / "b.onnx", *ends, nodes)
+    (found,) = differences(str(first), str(second), None)
+    assert found[:3] == ("q", None, None)
+    assert re.fullmatch(detail, found.detail)
+
+
+def test_an_output_that_is_not_compared() -> None:
+    """A map, such as classifiers compute, is said to be not compared."""
+    assert results._difference("m", [{1: 0.5}], [{1: 0.5}])[1:] == (
+        None,
+        None,
+        "has an element 0 that is no tensor, so it is not compared",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "largest"),
+    [
+        (np.array([2**53]), np.array([2**53 + 1]), 1),
+        (np.array(2**63 - 1), np.array(2**63, "u8"), 1),
+        (np.array([-(2**63)]), np.array([2**63 - 1]), float(2**64)),
+        (np.array([True]), np.array([False]), 1),
+        (np.array([2**53 + 1]), np.array([2**53 + 1]), 0),
+    ],
+)
+def test_integers_are_compared_as_integers(mine: Any, theirs: Any, largest: float) -> None:
+    """Integers that float64 does not hold, and those of two types, are compared exactly."""
+    found = results._difference("s", mine, theirs)
+    assert found[:3] == ("s", largest, float(abs(int(mine.flat[0]))))
+    assert (found.detail == "is the same") == (largest == 0)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        ["--rename", "x=pix"],
+        ["--dim", "n=1"],
+        ["--rename", "x=pix", "--dim", "n=3"],
+    ],
+)
+def test_random_inputs_fit_both_models(two: Path, edits: list[str]) -> None:
+    """Random inputs have the names and the fixed dims of both models, whichever comes first."""
+    new = two.with_name("new.onnx")
+    done = run("formats", "edit", two, new, *edits, "--check")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.count("is the same") == 2
+    assert [each.largest for each in differences(str(new), str(two), None)] == [0, 0]
+
+
+def test_an_input_of_one_model_only(tmp_path: Path, two: Path) -> None:
+    """An input that only one model has gets random numbers, too."""
+    more = saved(tmp_path / "more.onnx", "float[n, 2] w, float[n, 2] x", "float[n, 2] y", "y = Mul(x, x)")
+    for paths in ((two, more), (more, two)):
+        assert next(each for each in differences(*map(str, paths), None) if each.output == "y").largest == 0
+
+
+def test_inputs_that_are_missing_say_that_the_model_was_written(two: Path) -> None:
+    """If given inputs do not fit, one line says so, and that the new model is there; the mistake is in the command."""
+    np.savez(two.with_name("in.npz"), z=np.zeros(2))
+    new = two.with_name("new.onnx")
+    done = run("formats", "convert", two, new, "--check-inputs", two.with_name("in.npz"))
+    words = f"formats: error: {new} was written, but not compared with the source: --check-inputs has no 'x', an input"
+    assert (done.exit_code, done.stderr) == (2, f"{words} of the model\n")
+    assert new.exists()
 
 
 def test_a_check_that_cannot_run_says_that_the_model_was_written(tmp_path: Path) -> None:
