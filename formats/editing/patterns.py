@@ -132,7 +132,9 @@ def _node_matches(wanted: _WantedNode, node: Node, found: dict[Any, Any], values
     attributes = {each.name: each for each in entries(node, "attribute")}
     for name, want in wanted.attributes.items():
         attribute = attributes.get(name)
-        value = None if attribute is None or attribute.ref_attr_name else value_of(attribute)
+        if attribute is not None and attribute.ref_attr_name:  # its value is not known
+            return
+        value = None if attribute is None else value_of(attribute)
         if isinstance(want, _Variable):
             if not _is_equal(found.setdefault(want.name, value), value):
                 return

@@ -174,6 +174,21 @@ def test_attributes_and_inputs_that_are_left_out() -> None:
     assert match.values["axis"] == 0 and match.nodes[0] is model.graph.node[2]
 
 
+def test_an_attribute_of_the_caller() -> None:
+    """An attribute whose value comes from the caller of a function is not known, so no pattern that names it fits."""
+    text = """g (float[4] x) => (float[4] y) { y = m.F <ax = 0> (x) }
+        <domain: "m", opset_import: ["" : 24]> F <ax> (x) => (y) { y = Softmax <axis: int = @ax> (x) }"""
+    model = model_of(text, '<ir_version: 10, opset_import: ["" : 24, "m" : 1]>')
+    assert len(model.find(lambda op, x: op.Softmax(x))) == 1
+    for pattern in (
+        lambda op, x, axis: op.Softmax(x, axis=axis),
+        lambda op, x, axis=None: op.Softmax(x, axis=axis),
+        lambda op, x: op.Softmax(x, axis=None),
+    ):
+        assert not model.find(pattern)
+        assert model.rewrite(pattern, lambda op, x: op.LogSoftmax(x)) == model
+
+
 def test_values_have_producers_and_users() -> None:
     """A replacement sees who makes and uses a value, its elements and its type; with `None`, the nodes stay."""
     model = model_of(
