@@ -388,7 +388,7 @@ class _GraphFolding:
             return
         name, shape = node.output[0], self.known.shapes.get(node.input[1])
         kind = self.whole.types.get(name) if self.graph is self.whole.model.graph else None
-        if shape is None or kind is None or self.known.sizes.get(name) is not None:
+        if shape is None or kind is None or kind.tensor_type is None or self.known.sizes.get(name) is not None:
             return
         sizes = [size if size > 0 else None for size in shape.ravel().tolist()]
         self.known.sizes[name] = sizes

@@ -10,7 +10,7 @@ Spec: ONNX, Operators, If, Loop and Scan.
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, deque
 from enum import IntEnum
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -78,8 +78,8 @@ class _Node(NamedTuple):
     """A node, and its inputs and outputs that are floats."""
 
     node: Node
-    inputs: list[Value]
-    outputs: list[Value]
+    given: list[Value]
+    made: list[Value]
 
 
 class ExactNumbers:
@@ -128,40 +128,62 @@ class ExactNumbers:
 
     def _follow(self) -> None:
         """Find where all numbers come from: what a Loop carries needs several rounds."""
-        is_changed = True
-        while is_changed:
-            is_changed = False
-            for step in self._steps:
-                origin, made = (
-                    (max(self._most(step.given), step.least), step.made)
-                    if isinstance(step, _Link)
-                    else (_origin(step.node, self._most(step.inputs) if step.inputs else None), step.outputs)
-                )
-                for value in made:
-                    if origin > self._origins.get(value, Origin.CONSTANT):
-                        self._origins[value] = origin
-                        is_changed = True
+
+        def follow(step: _Node | _Link) -> list[Value]:
+            if isinstance(step, _Link):
+                origin = max(self._most(step.given), step.least)
+            else:
+                origin = _origin(step.node, self._most(step.given) if step.given else None)
+            changed = [value for value in step.made if origin > self._origins.get(value, Origin.CONSTANT)]
+            self._origins.update((value, origin) for value in changed)
+            return changed
+
+        _settle(self._steps, lambda step: step.given, follow)
 
     def _most(self, values: Sequence[Value]) -> Origin:
         return max((self._origins.get(value, Origin.CONSTANT) for value in values), default=Origin.CONSTANT)
 
     def _find(self) -> None:
         """Find what is needed exactly, from the ends on backwards."""
-        count = -1
-        while count != len(self.used):
-            count = len(self.used)
-            for step in reversed(self._steps):
-                if isinstance(step, _Link):
-                    if not self.used.isdisjoint(step.made) and self._most(step.made) < Origin.OTHER:
-                        self.linked.update(step.given, step.made)
-                        self.used.update(step.given, step.made)
-                elif not is_constant_node(step.node):
-                    origin = self._most(step.inputs)
-                    passes = _origin(step.node, origin if step.inputs else None) < Origin.OTHER
-                    is_needed = passes and not self.used.isdisjoint(step.outputs)
-                    if is_needed or _is_end(step, origin):
-                        self.nodes.add(id(step.node))
-                        self.used.update(step.inputs)
+
+        def find(step: _Node | _Link) -> list[Value]:
+            needed: list[Value] = []
+            is_used = not self.used.isdisjoint(step.made)
+            if isinstance(step, _Link):
+                if is_used and self._most(step.made) < Origin.OTHER:
+                    needed = [*step.given, *step.made]
+                    self.linked.update(needed)
+            elif not is_constant_node(step.node):
+                origin = self._most(step.given)
+                passes = _origin(step.node, origin if step.given else None) < Origin.OTHER
+                if (passes and is_used) or _is_end(step, origin):
+                    self.nodes.add(id(step.node))
+                    needed = step.given
+            changed = [value for value in needed if value not in self.used]
+            self.used.update(changed)
+            return changed
+
+        _settle(self._steps[::-1], lambda step: step.made, find)
+
+
+def _settle(
+    steps: Sequence[_Node | _Link],
+    values_of: Callable[[_Node | _Link], list[Value]],
+    take: Callable[[_Node | _Link], list[Value]],
+) -> None:
+    """Take each step, which returns the values that it changes, and again those steps that such a value concerns."""
+    concerned: dict[Value, list[int]] = {}
+    for number, step in enumerate(steps):
+        for value in values_of(step):
+            concerned.setdefault(value, []).append(number)
+    waiting = deque(range(len(steps)))
+    are_waiting = {*waiting}
+    while waiting:
+        number = waiting.popleft()
+        are_waiting.remove(number)
+        again = {each for value in take(steps[number]) for each in concerned.get(value, ())} - are_waiting
+        waiting += sorted(again)
+        are_waiting |= again
 
 
 def _links(
@@ -210,9 +232,9 @@ def _origin(node: Node, origin: Origin | None) -> Origin:
 def _is_end(step: _Node, origin: Origin) -> bool:
     """Whether a node makes an integer of a number, or something that its last digits decide."""
     node = step.node
-    if node.domain not in STANDARD_DOMAINS or not step.inputs or origin not in (Origin.INPUT, Origin.INTEGERS):
+    if node.domain not in STANDARD_DOMAINS or not step.given or origin not in (Origin.INPUT, Origin.INTEGERS):
         return False
-    if node.op_type == "Cast" and not step.outputs:
+    if node.op_type == "Cast" and not step.made:
         to = attribute_named(node, "to")
         return origin == Origin.INTEGERS or to is None or to.i != BOOL
     return node.op_type in _COMPARING and origin == Origin.INTEGERS

@@ -197,7 +197,8 @@ def _made(name: str, wanted: int, value: Any) -> Attribute:
 def _exact(kind: Callable[[Any], Any], value: Any) -> Any:
     """The value in its kind. Raises: ValueError if it would not be the same in the file."""
     exact = kind(value)
-    if kind is int and (isinstance(value, float) or not -LARGEST_DIM - 1 <= exact <= LARGEST_DIM):
+    is_text = isinstance(value, (str, bytes))
+    if kind is int and ((not is_text and exact != value) or not -LARGEST_DIM - 1 <= exact <= LARGEST_DIM):
         raise ValueError(value)
     if kind is float and isfinite(exact) and abs(exact) > LARGEST_FLOAT:
         raise ValueError(value)

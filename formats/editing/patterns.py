@@ -8,6 +8,7 @@ Spec: onnx.proto, NodeProto; ONNX operators.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -128,11 +129,15 @@ def _node_matches(wanted: _WantedNode, node: Node, found: dict[Any, Any], values
         return
     if node.op_type != wanted.op_type or domain_key(node.domain) != wanted.domain:
         return
+    if any(other is node for other in found.values()):  # each node of a pattern is another node of the model
+        return
     found = {**found, wanted.number: node}
     attributes = {each.name: each for each in entries(node, "attribute")}
     for name, want in wanted.attributes.items():
         attribute = attributes.get(name)
-        value = None if attribute is None or attribute.ref_attr_name else value_of(attribute)
+        if attribute is not None and attribute.ref_attr_name:  # its value is not known
+            return
+        value = None if attribute is None else value_of(attribute)
         if isinstance(want, _Variable):
             if not _is_equal(found.setdefault(want.name, value), value):
                 return
@@ -198,9 +203,9 @@ def matches_of(model: Model, pattern: Callable[..., Any]) -> list[Match]:
     wanted = _Pattern(pattern)
     matches: list[Match] = []
     roots: list[Graph | Function] = [main_graph(model), *model.functions]
-    waiting: list[tuple[Graph | Function, Values | None]] = [(root, None) for root in roots]
+    waiting: deque[tuple[Graph | Function, Values | None]] = deque((root, None) for root in roots)
     while waiting:
-        message, outer = waiting.pop(0)
+        message, outer = waiting.popleft()
         values = Values(model, message, outer)
         matches += filter(None, (wanted.match(node, values) for node in message.node))
         waiting += [(graph, values) for node in message.node for _, graph in subgraphs_of(node)]

@@ -41,6 +41,25 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+    class AnyFunction(Protocol):
+        """What can be called; where `Callable[..., Any]` stands, Pyright does not know the types of a lambda."""
+
+        @property
+        def __call__(self) -> Any:
+            """Call it."""
+
+    # A pattern, or what takes its place, so that type checkers know the arguments of lambdas that have few of them.
+    Computation = (
+        Callable[[Any], Any]
+        | Callable[[Any, Any], Any]
+        | Callable[[Any, Any, Any], Any]
+        | Callable[[Any, Any, Any, Any], Any]
+        | Callable[[Any, Any, Any, Any, Any], Any]
+        | Callable[[Any, Any, Any, Any, Any, Any], Any]
+        | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
+        | AnyFunction
+    )
+
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
 SHOWN_VALUES = 8  # of a list of numbers or texts, in the text of a message
 
@@ -808,7 +827,7 @@ class Model(Message):
 
         return model_edits.bypass(self, nodes)
 
-    def find(self, pattern: Callable[..., Any]) -> list[Match]:
+    def find(self, pattern: Computation) -> list[Match]:
         """Return the places in its graphs and functions that have a pattern.
 
         A pattern is a function that computes what the nodes do, such as `lambda op, x: op.Mul(x, op.Sigmoid(x))`: `op`
@@ -818,7 +837,7 @@ class Model(Message):
 
         return model_edits.find(self, pattern)
 
-    def rewrite(self, pattern: Callable[..., Any], replacement: Callable[..., Any]) -> Model:
+    def rewrite(self, pattern: Computation, replacement: Computation) -> Model:
         """Return a new model with other nodes wherever `find` finds a pattern; what no output needs then goes.
 
         `replacement` is a function like the pattern, such as `lambda op, x: op.Swish(x)`, which gets the values and

@@ -54,9 +54,10 @@ def evaluated(model: Model, allowance: int) -> Evaluated:
     if word == "model":
         return _read(data)
     # Each node alone, with what it takes: one of them may have ended the process, or all together need too much.
-    known = {tensor.name or "": tensor for tensor in model.graph.initializer}
+    graph = model.graph or Graph()
+    known = {tensor.name or "": tensor for tensor in graph.initializer}
     whole = Evaluated({}, {})
-    for node in model.graph.node:
+    for node in graph.node:
         if not known.keys() >= {*filter(None, node.input)}:
             continue
         word, data = _ask(model_of(model, [node], known), allowance)
@@ -81,7 +82,7 @@ def _ask(model: Model, allowance: int) -> tuple[str, bytes]:
 def _read(data: bytes) -> Evaluated:
     answer = decode(Literal(data), Model)
     return Evaluated(
-        {tensor.name or "": tensor for tensor in answer.graph.initializer},
+        {tensor.name or "": tensor for tensor in (answer.graph or Graph()).initializer},
         {entry.key or "": entry.value or "" for entry in answer.metadata_props},
     )
 
@@ -163,10 +164,11 @@ def _checked(name: str, value: Any, elem_type: int | None = None) -> Tensor:
 
 def _answer(data: bytes, run: Run, allowance: int) -> bytes:
     model = decode(Literal(data), Model)
-    known = {tensor.name or "": tensor for tensor in model.graph.initializer}
+    graph = model.graph or Graph()
+    known = {tensor.name or "": tensor for tensor in graph.initializer}
     given = {*known}
     reasons: dict[str, str] = {}
-    nodes = model.graph.node
+    nodes = graph.node
     try:
         together = _computed(model, nodes, known, run)
     except Exception:  # a node of them
@@ -191,7 +193,7 @@ def _answer(data: bytes, run: Run, allowance: int) -> bytes:
 
 def _computed(model: Model, nodes: Sequence[Node], known: dict[str, Tensor], run: Run) -> dict[str, Tensor]:
     one = model_of(model, nodes, known)
-    names = [value.name or "" for value in one.graph.output]
+    names = [value.name or "" for value in (one.graph or Graph()).output]
     return dict(zip(names, run(encoded(one), names), strict=True))
 
 

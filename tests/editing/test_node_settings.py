@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -175,18 +177,39 @@ def test_other_words_are_mistakes(words: str, digits: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "name"), [("one", "alpha"), ([1.0], "alpha"), (1 << 70, "i"), (1.5, "i"), (np.ones(2), "alpha")]
+    ("value", "name"),
+    [
+        ("one", "alpha"),
+        ([1.0], "alpha"),
+        (np.ones(2), "alpha"),
+        (1 << 70, "i"),
+        (1.5, "i"),
+        (np.float32(0.7), "i"),
+        (Decimal("0.7"), "i"),
+        (Fraction(3, 2), "i"),
+        (float("nan"), "i"),
+        ([1, np.float32(0.7)], "l"),
+    ],
 )
 def test_values_of_the_library_are_checked(value: Any, name: str, tmp_path: Path) -> None:
     """A value of another kind, or that is too large for its attribute, is an error."""
     node = (
         helper.make_node("Elu", ["x"], ["y"])
         if name == "alpha"
-        else helper.make_node("Mine", ["x"], ["y"], i=1, domain="m")
+        else helper.make_node("Mine", ["x"], ["y"], i=1, l=[1], domain="m")
     )
     path = saved(tmp_path / "m.onnx", [node], sets=[helper.make_opsetid("m", 1)])
     with pytest.raises(formats.EditError, match=f"{name} of .* must be"):
         formats.load(path).edit(set_attribute={f"y.{name}": value})
+
+
+@pytest.mark.parametrize("value", [2, "2", 2.0, np.float32(2), np.int64(2), Decimal(2)])
+def test_any_value_that_equals_an_integer_is_one(value: Any, tmp_path: Path) -> None:
+    """An attribute of integers takes each value that equals one."""
+    node = helper.make_node("Mine", ["x"], ["y"], i=1, domain="m")
+    path = saved(tmp_path / "m.onnx", [node], sets=[helper.make_opsetid("m", 1)])
+    (found,) = formats.load(path).edit(set_attribute={"y.i": value}).graph.node[0].attribute
+    assert 2 == found.i and type(found.i) is int
 
 
 def test_attributes_of_an_unknown_operator(tmp_path: Path) -> None:

@@ -174,6 +174,45 @@ def test_attributes_and_inputs_that_are_left_out() -> None:
     assert match.values["axis"] == 0 and match.nodes[0] is model.graph.node[2]
 
 
+def test_an_attribute_of_the_caller() -> None:
+    """An attribute whose value comes from the caller of a function is not known, so no pattern that names it fits."""
+    text = """g (float[4] x) => (float[4] y) { y = m.F <ax = 0> (x) }
+        <domain: "m", opset_import: ["" : 24]> F <ax> (x) => (y) { y = Softmax <axis: int = @ax> (x) }"""
+    model = model_of(text, '<ir_version: 10, opset_import: ["" : 24, "m" : 1]>')
+    assert len(model.find(lambda op, x: op.Softmax(x))) == 1
+    for pattern in (
+        lambda op, x, axis: op.Softmax(x, axis=axis),
+        lambda op, x, axis=None: op.Softmax(x, axis=axis),
+        lambda op, x: op.Softmax(x, axis=None),
+    ):
+        assert not model.find(pattern)
+        assert model.rewrite(pattern, lambda op, x: op.LogSoftmax(x)) == model
+
+
+@pytest.mark.parametrize(
+    "text,is_found",
+    [
+        ("g (float[2] x) => (float[2] y) { a = Relu (x) y = Add (a, a) }", False),
+        ("g (float[2] x) => (float[2] y) { a = Relu (x) b = Relu (x) y = Add (a, b) }", True),
+    ],
+)
+def test_two_nodes_of_a_pattern_are_two_nodes(text: str, is_found: bool, tmp_path: Path) -> None:
+    """Two equal nodes in a pattern are two nodes of the model; a node that the pattern uses twice is one."""
+    model = model_of(text)
+    assert [len({*map(id, match.nodes)}) for match in model.find(lambda op, x: op.Add(op.Relu(x), op.Relu(x)))] == (
+        [3] if is_found else []
+    )
+    new = model.rewrite(lambda op, x: op.Add(op.Relu(x), op.Relu(x)), lambda op, x: op.Mul(op.Relu(x), 2.0))
+    assert operators(new) == (["Relu", "Mul"] if is_found else ["Relu", "Add"])
+    np.testing.assert_array_equal(*(computed(formats.to_onnx(each), tmp_path) for each in (new, model)))
+
+    def twice(op: Any, x: Any) -> Any:
+        node = op.Relu(x)
+        return op.Add(node, node)
+
+    assert bool(model.find(twice)) != is_found
+
+
 def test_values_have_producers_and_users() -> None:
     """A replacement sees who makes and uses a value, its elements and its type; with `None`, the nodes stay."""
     model = model_of(

@@ -45,6 +45,7 @@ comparison = formats.diff("a.onnx", "b.onnx")
 comparison.largest.hex()  # error: attribute
 formats.diff(model, model)  # error: argument
 FormatError("wrong", "model.onnx")  # error: call
+formats.load("model.onnx").find("Relu")  # error: argument
 
 # Correct uses are not errors.
 report = formats.save(formats.load("model.onnx", max_depth=50), "model.onnxz", overwrite=True, threads=2)
@@ -57,4 +58,6 @@ with formats.load("model.onnx") as opened:
     sizes = [dim.dim_value for value in opened.graph.input for dim in value.type.tensor_type.shape.dim]
     if opened.graph is None or opened.graph.input[0].type.tensor_type.shape is None:
         opened.graph = None
+    opened.find(lambda op: op.Relu("x"))
+    opened.rewrite(lambda op, x, axis=None: op.Softmax(x, axis=axis), lambda op, x: op.Relu(x))
 print(formats.diff("a.onnx", "b.onnx").largest_difference + 1.0, formats.__version__.upper())

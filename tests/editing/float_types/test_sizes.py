@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import formats
+from formats.editing import exact_numbers
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node
@@ -178,3 +180,35 @@ def test_nodes_that_the_caller_keeps(keep: Any) -> None:
     assert (TensorProto.FLOAT16 if isinstance(keep, str) else FLOAT) == types["half"]
     with pytest.raises(formats.FormatError, match="no operator or node is called 'MatMull'; did you mean MatMul"):
         halved(proto, keep="MatMull")
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_the_work_grows_with_what_a_loop_carries(is_reversed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Loop that moves each of many values to the next one takes as much work as it has values, not the square."""
+    taken = 0
+    origin = exact_numbers.ExactNumbers._most
+
+    def counted(self: exact_numbers.ExactNumbers, values: Sequence[exact_numbers.Value]) -> exact_numbers.Origin:
+        nonlocal taken
+        taken += 1
+        return origin(self, values)
+
+    monkeypatch.setattr(exact_numbers.ExactNumbers, "_most", counted)
+    counts = []
+    for size in (20, 160):
+        names = [f"x{index}" for index in range(size)]
+        moved = ["p", *names[:-1]] if is_reversed else [*names[1:], "p"]
+        body = formats.Graph(
+            node=[formats.Node(["i"], ["p"], op_type="Cast"), formats.Node(["c"], ["d"], op_type="Identity")],
+            input=[formats.ValueInfo(name) for name in ("i", "c", *names)],
+            output=[formats.ValueInfo(name) for name in ("d", *moved)],
+        )
+        results = [f"y{index}" for index in range(size)]
+        loop = formats.make_node("Loop", ["m", "", *["z"] * size], results, body=body)
+        end = formats.make_node("Cos", [results[-1 if is_reversed else 0]], ["y"])
+        graph = formats.Graph(node=[loop, end], input=[formats.ValueInfo("z")])
+        taken = 0
+        found = exact_numbers.ExactNumbers(graph, lambda value: value[1] not in ("i", "c", "d", "m"))
+        counts.append(taken)
+        assert {value[1] for value in found.used} >= {*names, "p", "z"} and id(end) in found.nodes
+    assert counts[1] < 10 * counts[0]
