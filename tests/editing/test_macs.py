@@ -230,6 +230,25 @@ def test_functions_without_end_are_named(tmp_path: Path) -> None:
     assert [("y", "own.F0", "no rule for this operator")] == [tuple(node) for node in macs.uncounted]
 
 
+def test_a_function_that_calls_itself_in_a_list_of_graphs_is_told(tmp_path: Path) -> None:
+    """A function that calls itself in one of several graphs of an attribute is named: by a count, and by an edit."""
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    inner = helper.make_graph([helper.make_node("F", ["p"], ["i"], domain="own")], "i", [], [value("i", [1])])
+    nodes = [helper.make_node("Own", ["p"], ["r"], domain="own", cases=[inner])]
+    path = saved(
+        tmp_path / "m.onnx",
+        [helper.make_node("F", ["x"], ["y"], domain="own")],
+        [value("x", [1])],
+        opset=17,
+        functions=[helper.make_function("own", "F", ["p"], ["r"], nodes, sets)],
+    )
+    macs = formats.inspect(path, macs=True).macs
+    assert macs is not None
+    assert [("y", "own.F", "no rule for this operator")] == [tuple(node) for node in macs.uncounted]
+    with pytest.raises(formats.UnsupportedError, match="the function F calls itself"):
+        formats.convert(path, tmp_path / "h.onnx", dtype="float16")
+
+
 def test_missing_dims_are_named(tmp_path: Path) -> None:
     """What cannot be counted names the dims to set, and with them it is counted."""
     inputs = [value("x", ("batch", None, 7)), value("free", ("other",)), value("w", (7, 4))]
