@@ -190,6 +190,24 @@ def test_subgraphs_and_functions_count_as_often_as_they_run(tmp_path: Path) -> N
     assert [("endless", "Loop")] == [node[:2] for node in macs.uncounted]
 
 
+@pytest.mark.parametrize("rounds", [np.inf, np.nan, 3.0, "3"])
+def test_a_number_of_rounds_that_is_no_integer_is_not_known(rounds: Any, tmp_path: Path) -> None:
+    """A Loop whose number of rounds is infinite, a float or a text is told, and one round of it counts."""
+    loop = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "a"], ["l"]), helper.make_node("Identity", ["go"], ["go_on"])],
+        "loop",
+        [value("round", [], TensorProto.INT64), value("go", [], TensorProto.BOOL)],
+        [value("go_on", [], TensorProto.BOOL), onnx.ValueInfoProto(name="l")],
+    )
+    nodes = [helper.make_node("Loop", ["rounds", ""], ["o"], body=loop, name="loop")]
+    kind = TensorProto.STRING if isinstance(rounds, str) else FLOAT
+    weights = [helper.make_tensor("rounds", kind, [], [rounds])]
+    path = saved(tmp_path / "m.onnx", nodes, [value("x", (3, 7)), value("a", (7, 5))], weights=weights)
+    macs = formats.inspect(path, macs=True).macs
+    assert macs is not None
+    assert (3 * 7 * 5, [("loop", "Loop")]) == (macs.total, [node[:2] for node in macs.uncounted])
+
+
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "ort"])
 def test_every_format_is_counted(extension: str, digits: Path, tmp_path: Path) -> None:
     """A model counts the same in every format, also in an archive with several models."""
