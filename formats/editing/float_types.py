@@ -8,6 +8,7 @@ converted while they are copied. Values that an operator needs in the old type a
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
     Key = tuple[str, str, str]
 
-MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
+MOST_NODES, MOST_DEPTH = 1_000_000, 100  # of what replaces all calls of functions together
 NAMED = 10  # nodes that an error names
 BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
@@ -462,7 +463,8 @@ def expand_calls(model: Model, purpose: str) -> int:
 
     `purpose` is what errors call it.
 
-    Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
+    Raises: UnsupportedError if functions need another operator set than the model, call each other in a circle, or
+    become too many nodes.
     """
     if not model.functions:
         return 0
@@ -472,9 +474,28 @@ def expand_calls(model: Model, purpose: str) -> int:
     _import_sets(model, purpose)
     functions = functions_of(model.functions)
     names = Names(name for message in all_messages(model) for name in defined_in(message) | used_in(message))
-    sizes: dict[Key, float] = {}
     model.functions = []
-    return sum(_expand_in(message, functions, names, sizes) for message in [*all_messages(model)])
+    _check_size(model, functions)
+    return sum(_expand_in(message, functions, names) for message in [*all_messages(model)])
+
+
+def _check_size(model: Model, functions: Mapping[Key, Function]) -> None:
+    """Raises UnsupportedError if the calls become too many nodes: functions that call others twice grow without end."""
+    sizes: dict[Key, float] = {}
+    room: float = MOST_NODES
+    for node in (node for message in all_messages(model) for node in message.node):
+        if (key := key_of(node.domain, node.op_type, node.overload)) in functions:
+            size = expanded_size(key, functions, sizes, MOST_DEPTH)
+            if size == inf:
+                raise UnsupportedError(
+                    f"the function {key[1]:.80} calls itself, or functions are nested more than {MOST_DEPTH} deep"
+                )
+            room -= size
+            if room < 0:
+                raise UnsupportedError(
+                    f"a call of the function {key[1]:.80} becomes {size:,.0f} nodes; all calls of functions together "
+                    f"may become at most {MOST_NODES:,}"
+                )
 
 
 def _import_sets(model: Model, purpose: str) -> None:
@@ -495,7 +516,7 @@ def _import_sets(model: Model, purpose: str) -> None:
                 )
 
 
-def _expand_in(message: Graph | Function, functions: dict[Key, Function], names: Names, sizes: dict[Key, float]) -> int:
+def _expand_in(message: Graph | Function, functions: Mapping[Key, Function], names: Names) -> int:
     """Replace the calls among the nodes of a graph, and those in the subgraphs of what replaces them."""
     waiting, written, count = [*reversed(message.node)], [], 0
     while waiting:
@@ -504,11 +525,9 @@ def _expand_in(message: Graph | Function, functions: dict[Key, Function], names:
         if key not in functions:
             written.append(node)
             continue
-        if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
-            raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
         count += 1
         made = expand_call(node, functions[key], names)
-        count += sum(_expand_in(graph, functions, names, sizes) for node in made for _, graph in subgraphs_of(node))
+        count += sum(_expand_in(graph, functions, names) for node in made for _, graph in subgraphs_of(node))
         waiting += reversed(made)
     if count:
         message.node = written
