@@ -124,7 +124,9 @@ class _Conversion:
 
     def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
         self.model, self.to = model, to
-        self.keeping = {"graph"} if keep_io_types else set()  # the graphs whose inputs and outputs stay
+        self.keeping = (
+            {id(main_graph(model))} if keep_io_types else set()
+        )  # the `id`s of graphs whose inputs and outputs stay
         self.operators = operators
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
@@ -145,7 +147,7 @@ class _Conversion:
         if self.to.is_narrower:
             to = self.to  # with `self` in the function, a cycle would keep the model's file open
 
-            def is_float(value: tuple[str, str]) -> bool:
+            def is_float(value: tuple[int, str]) -> bool:
                 return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
@@ -163,36 +165,36 @@ class _Conversion:
         where: str,
         outer: ChainMap[str, FloatValue],
         outer_shapes: ChainMap[str, TensorShape],
-        all_types: Mapping[str, Mapping[str, str]],
+        all_types: Mapping[int, Mapping[str, str]],
     ) -> None:
-        types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
+        types = all_types.get(id(graph), {})  # {"x": "tensor(float)"}
         own: dict[str, FloatValue] = {}
         values = outer.new_child(own)
         self.scopes.append(_GraphValues(graph, where, values))
-        is_main = where == "graph"
+        is_main = graph is self.model.graph
 
         exact_nodes, exact_values = (self.exact.nodes, self.exact.used) if self.exact else (set(), set())
         others = (node for node in graph.node if is_main and id(node) not in exact_nodes)
         inexact = {name for node in others for name in names_used(node)}
         for stated in graph.input:
             name = stated.name or ""
-            own[name] = value = self._value(where, name, types)
-            is_exact = is_main and (where, name) in exact_values and name not in inexact
-            value.native = value.old if is_exact else self._at_end(value, where)
+            own[name] = value = self._value(graph, name, types)
+            is_exact = is_main and (id(graph), name) in exact_values and name not in inexact
+            value.native = value.old if is_exact else self._at_end(value, graph)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             name = tensor.name or ""
-            own.setdefault(name, self._value(where, name, types)).tensor = tensor
+            own.setdefault(name, self._value(graph, name, types)).tensor = tensor
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in filter(is_constant_node, graph.node):
-            self._make(node, where, values, types)
+            self._make(node, graph, values, types)
         shapes = outer_shapes.new_child(_shapes(graph))
         if self.to.is_narrower:
             self._find_staying(graph, values, shapes)
         for node in graph.node:
             if not is_constant_node(node):
-                self._make(node, where, values, types)
+                self._make(node, graph, values, types)
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             form = self._form_of(node, values)
@@ -201,25 +203,25 @@ class _Conversion:
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 if form.stays:
-                    self.keeping.add(at)
+                    self.keeping.add(id(inner))
                 self._find_values_of(inner, at, values, shapes, all_types)
         for output in graph.output:
             result = values.get(output.name or "")
             if result is not None and result.kind != "other":
-                wanted = self._at_end(result, where)
+                wanted = self._at_end(result, graph)
                 result.wanted.setdefault(wanted, f"{where}.output")
                 if is_main:
                     result.public = wanted
 
-    def _value(self, where: str, name: str, types: Mapping[str, str]) -> FloatValue:
+    def _value(self, graph: Graph, name: str, types: Mapping[str, str]) -> FloatValue:
         """A value of a graph, before it is known in which type it is made."""
         value = FloatValue(name, types.get(name, ""), self.to)
-        value.is_linked = self.exact is not None and (where, name) in self.exact.linked
+        value.is_linked = self.exact is not None and (id(graph), name) in self.exact.linked
         return value
 
-    def _at_end(self, value: FloatValue, where: str) -> int:
+    def _at_end(self, value: FloatValue, graph: Graph) -> int:
         """The type of a float that is an input or output of a graph."""
-        stays = where in self.keeping or (where != "graph" and value.is_linked)
+        stays = id(graph) in self.keeping or (graph is not self.model.graph and value.is_linked)
         return value.old if stays else self.to.number
 
     def _find_staying(self, graph: Graph, values: ChainMap[str, FloatValue], shapes: Mapping[str, TensorShape]) -> None:
@@ -299,7 +301,7 @@ class _Conversion:
         if form.stays and floats:
             self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
 
-    def _make(self, node: Node, where: str, values: ChainMap[str, FloatValue], types: Mapping[str, str]) -> None:
+    def _make(self, node: Node, graph: Graph, values: ChainMap[str, FloatValue], types: Mapping[str, str]) -> None:
         """Make the values of the outputs of a node."""
         form = self._form_of(node, values)
         for index, name in enumerate(node.output):
@@ -307,7 +309,7 @@ class _Conversion:
                 continue
             if not types.get(name) and form.outputs.may_be_float(index):
                 self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
-            values[name] = value = self._value(where, name, types)
+            values[name] = value = self._value(graph, name, types)
             value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == BEYOND
             if is_constant_node(node):
                 value.tensor = next(filter(None, map(constant_of, node.attribute)), None)
@@ -402,7 +404,7 @@ class _Conversion:
         """Write the new types of inputs, outputs and inner values."""
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
-        if is_main and not self.keeping & {scope.where}:
+        if is_main and id(graph) not in self.keeping:
             inputs = [name for name in self._floats(graph.input) if own[name].native == self.to.number]
             self.interface = [("input", inputs), ("output", self._floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):
@@ -411,7 +413,7 @@ class _Conversion:
         for output in graph.output:
             value = scope.values.get(output.name or "")
             if value is not None and value.kind != "other":
-                number = self._at_end(value, scope.where)
+                number = self._at_end(value, graph)
                 output.name, output.type = value.names[number], with_element(output.type, number)
 
     def _floats(self, values: list[ValueInfo]) -> list[str]:
