@@ -124,9 +124,8 @@ class _Conversion:
 
     def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
         self.model, self.to = model, to
-        self.keeping = (
-            {id(main_graph(model))} if keep_io_types else set()
-        )  # the `id`s of graphs whose inputs and outputs stay
+        # The `id`s of the graphs whose inputs and outputs stay.
+        self.keeping = {id(main_graph(model))} if keep_io_types else set()
         self.operators = operators
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
