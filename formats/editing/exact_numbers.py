@@ -15,8 +15,9 @@ from enum import IntEnum
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.float_nodes import inner_graphs, is_constant_node
-from formats.ir import STANDARD_DOMAINS, walk
+from formats.editing.float_nodes import is_constant_node
+from formats.editing.scopes import subgraphs_of
+from formats.ir import STANDARD_DOMAINS
 from formats.ir.attributes import attribute_named
 from formats.ir.dtypes import BOOL
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Graph, Node, Tensor, TensorShape
 
-    Value = tuple[str, str]  # the place of the graph that defines it, and its name
+    Value = tuple[int, str]  # the `id` of the graph that defines it, and its name
 
 # Operators through which a number that is exact stays a number of the same kind.
 _PASSING_NAMES = (
@@ -95,28 +96,28 @@ class ExactNumbers:
         self._is_float = is_float
         self._steps: list[_Node | _Link] = []
         self._origins: dict[Value, Origin] = {}
-        self._collect(graph, "graph", ChainMap())
-        self._origins.update((("graph", value.name or ""), Origin.INPUT) for value in graph.input)
+        self._collect(graph, ChainMap())
+        self._origins.update(((id(graph), value.name or ""), Origin.INPUT) for value in graph.input)
         for tensor in graph.initializer:
-            self._origins.pop(("graph", tensor.name or ""), None)
+            self._origins.pop((id(graph), tensor.name or ""), None)
         self._follow()
         self._find()
 
-    def _collect(self, graph: Graph, where: str, outer: ChainMap[str, Value]) -> ChainMap[str, Value]:
+    def _collect(self, graph: Graph, outer: ChainMap[str, Value]) -> ChainMap[str, Value]:
         """Note the nodes and links of a graph; return its values by name, with those around it."""
         values = outer.new_child()
         given = [*(value.name or "" for value in graph.input), *(tensor.name or "" for tensor in graph.initializer)]
-        values.update((name, (where, name)) for name in given)
-        values.update((name, (where, name)) for node in graph.node for name in node.output)
-        for index, node in enumerate(graph.node):
+        values.update((name, (id(graph), name)) for name in given)
+        values.update((name, (id(graph), name)) for node in graph.node for name in node.output)
+        for node in graph.node:
             ends = [[values[name] for name in names if name in values] for names in (node.input, node.output)]
             links: list[_Link] = []
-            for inner, at in inner_graphs(node, walk.inner_place(where, "node", index)):
-                links += _links(node, inner, at, values, self._collect(inner, at, values))
+            for _, inner in subgraphs_of(node):
+                links += _links(node, inner, values, self._collect(inner, values))
             tied = {value for link in links for value in link.made}
             self._origins.update(
-                (value, Origin.OTHER) for inner, at in inner_graphs(node, walk.inner_place(where, "node", index))
-                for each in inner.input if (value := (at, each.name or "")) not in tied
+                (value, Origin.OTHER) for _, inner in subgraphs_of(node)
+                for each in inner.input if (value := (id(inner), each.name or "")) not in tied
             )  # fmt: skip
             self._steps += [
                 link._replace(given=[*filter(self._is_float, link.given)], made=[*filter(self._is_float, link.made)])
@@ -186,12 +187,10 @@ def _settle(
         are_waiting |= again
 
 
-def _links(
-    node: Node, inner: Graph, at: str, values: Mapping[str, Value], inner_values: Mapping[str, Value]
-) -> Iterator[_Link]:
+def _links(node: Node, inner: Graph, values: Mapping[str, Value], inner_values: Mapping[str, Value]) -> Iterator[_Link]:
     """The values that a node gives to a graph in it and takes from it, as far as ONNX defines the node."""
     given, made = node.input, [[values[name]] if name else [] for name in node.output]
-    takes = [(at, value.name or "") for value in inner.input]
+    takes = [(id(inner), value.name or "") for value in inner.input]
     results = [[inner_values[name]] if (name := value.name or "") in inner_values else [] for value in inner.output]
     if node.domain not in STANDARD_DOMAINS or node.op_type not in ("If", "Loop", "Scan"):
         return

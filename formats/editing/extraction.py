@@ -158,7 +158,7 @@ def interface_of(model: Model, inputs: list[str], outputs: list[str]) -> tuple[d
         for name, value in _types(main_graph(with_types), wanted).items() if with_types is not None else ():
             if not _is_complete(infos.get(name)):
                 infos[name] = value
-        derived = value_types(model).get("graph", {})  # onnx knows no operators of com.microsoft
+        derived = value_types(model)[id(main_graph(model))]  # onnx knows no operators of com.microsoft
         for name in wanted:
             if not _has_elements(infos.get(name)) and (kind := type_of(derived.get(name, ""))) is not None:
                 infos[name] = ValueInfo(name, kind)

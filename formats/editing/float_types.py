@@ -8,6 +8,7 @@ converted while they are copied. Values that an operator needs in the old type a
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
     Key = tuple[str, str, str]
 
-MOST_NODES, MOST_DEPTH = 10_000_000, 100  # of what replaces one call
+MOST_NODES, MOST_DEPTH = 1_000_000, 100  # of what replaces all calls of functions together
 NAMED = 10  # nodes that an error names
 BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
@@ -123,7 +124,8 @@ class _Conversion:
 
     def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
         self.model, self.to = model, to
-        self.keeping = {"graph"} if keep_io_types else set()  # the graphs whose inputs and outputs stay
+        # The `id`s of the graphs whose inputs and outputs stay.
+        self.keeping = {id(main_graph(model))} if keep_io_types else set()
         self.operators = operators
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
@@ -144,7 +146,7 @@ class _Conversion:
         if self.to.is_narrower:
             to = self.to  # with `self` in the function, a cycle would keep the model's file open
 
-            def is_float(value: tuple[str, str]) -> bool:
+            def is_float(value: tuple[int, str]) -> bool:
                 return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
@@ -162,36 +164,36 @@ class _Conversion:
         where: str,
         outer: ChainMap[str, FloatValue],
         outer_shapes: ChainMap[str, TensorShape],
-        all_types: Mapping[str, Mapping[str, str]],
+        all_types: Mapping[int, Mapping[str, str]],
     ) -> None:
-        types = all_types.get(where, {})  # {"x": "tensor(float)"}; `all_types` has these by the place of the graph
+        types = all_types.get(id(graph), {})  # {"x": "tensor(float)"}
         own: dict[str, FloatValue] = {}
         values = outer.new_child(own)
         self.scopes.append(_GraphValues(graph, where, values))
-        is_main = where == "graph"
+        is_main = graph is self.model.graph
 
         exact_nodes, exact_values = (self.exact.nodes, self.exact.used) if self.exact else (set(), set())
         others = (node for node in graph.node if is_main and id(node) not in exact_nodes)
         inexact = {name for node in others for name in names_used(node)}
         for stated in graph.input:
             name = stated.name or ""
-            own[name] = value = self._value(where, name, types)
-            is_exact = is_main and (where, name) in exact_values and name not in inexact
-            value.native = value.old if is_exact else self._at_end(value, where)
+            own[name] = value = self._value(graph, name, types)
+            is_exact = is_main and (id(graph), name) in exact_values and name not in inexact
+            value.native = value.old if is_exact else self._at_end(value, graph)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
             name = tensor.name or ""
-            own.setdefault(name, self._value(where, name, types)).tensor = tensor
+            own.setdefault(name, self._value(graph, name, types)).tensor = tensor
         # Before anything is used: some files have their nodes in no order. Constants decide about other nodes.
         for node in filter(is_constant_node, graph.node):
-            self._make(node, where, values, types)
+            self._make(node, graph, values, types)
         shapes = outer_shapes.new_child(_shapes(graph))
         if self.to.is_narrower:
             self._find_staying(graph, values, shapes)
         for node in graph.node:
             if not is_constant_node(node):
-                self._make(node, where, values, types)
+                self._make(node, graph, values, types)
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             form = self._form_of(node, values)
@@ -200,25 +202,25 @@ class _Conversion:
                 if not form.is_known:
                     raise UnsupportedError(f"{place}: nobody knows the types in the graphs of {node.op_type}")
                 if form.stays:
-                    self.keeping.add(at)
+                    self.keeping.add(id(inner))
                 self._find_values_of(inner, at, values, shapes, all_types)
         for output in graph.output:
             result = values.get(output.name or "")
             if result is not None and result.kind != "other":
-                wanted = self._at_end(result, where)
+                wanted = self._at_end(result, graph)
                 result.wanted.setdefault(wanted, f"{where}.output")
                 if is_main:
                     result.public = wanted
 
-    def _value(self, where: str, name: str, types: Mapping[str, str]) -> FloatValue:
+    def _value(self, graph: Graph, name: str, types: Mapping[str, str]) -> FloatValue:
         """A value of a graph, before it is known in which type it is made."""
         value = FloatValue(name, types.get(name, ""), self.to)
-        value.is_linked = self.exact is not None and (where, name) in self.exact.linked
+        value.is_linked = self.exact is not None and (id(graph), name) in self.exact.linked
         return value
 
-    def _at_end(self, value: FloatValue, where: str) -> int:
+    def _at_end(self, value: FloatValue, graph: Graph) -> int:
         """The type of a float that is an input or output of a graph."""
-        stays = where in self.keeping or (where != "graph" and value.is_linked)
+        stays = id(graph) in self.keeping or (graph is not self.model.graph and value.is_linked)
         return value.old if stays else self.to.number
 
     def _find_staying(self, graph: Graph, values: ChainMap[str, FloatValue], shapes: Mapping[str, TensorShape]) -> None:
@@ -298,7 +300,7 @@ class _Conversion:
         if form.stays and floats:
             self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
 
-    def _make(self, node: Node, where: str, values: ChainMap[str, FloatValue], types: Mapping[str, str]) -> None:
+    def _make(self, node: Node, graph: Graph, values: ChainMap[str, FloatValue], types: Mapping[str, str]) -> None:
         """Make the values of the outputs of a node."""
         form = self._form_of(node, values)
         for index, name in enumerate(node.output):
@@ -306,7 +308,7 @@ class _Conversion:
                 continue
             if not types.get(name) and form.outputs.may_be_float(index):
                 self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
-            values[name] = value = self._value(where, name, types)
+            values[name] = value = self._value(graph, name, types)
             value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == BEYOND
             if is_constant_node(node):
                 value.tensor = next(filter(None, map(constant_of, node.attribute)), None)
@@ -401,7 +403,7 @@ class _Conversion:
         """Write the new types of inputs, outputs and inner values."""
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
-        if is_main and not self.keeping & {scope.where}:
+        if is_main and id(graph) not in self.keeping:
             inputs = [name for name in self._floats(graph.input) if own[name].native == self.to.number]
             self.interface = [("input", inputs), ("output", self._floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):
@@ -410,7 +412,7 @@ class _Conversion:
         for output in graph.output:
             value = scope.values.get(output.name or "")
             if value is not None and value.kind != "other":
-                number = self._at_end(value, scope.where)
+                number = self._at_end(value, graph)
                 output.name, output.type = value.names[number], with_element(output.type, number)
 
     def _floats(self, values: list[ValueInfo]) -> list[str]:
@@ -462,7 +464,8 @@ def expand_calls(model: Model, purpose: str) -> int:
 
     `purpose` is what errors call it.
 
-    Raises: UnsupportedError if functions need another operator set than the model, or call each other in a circle.
+    Raises: UnsupportedError if functions need another operator set than the model, call each other in a circle, or
+    become too many nodes.
     """
     if not model.functions:
         return 0
@@ -472,9 +475,28 @@ def expand_calls(model: Model, purpose: str) -> int:
     _import_sets(model, purpose)
     functions = functions_of(model.functions)
     names = Names(name for message in all_messages(model) for name in defined_in(message) | used_in(message))
-    sizes: dict[Key, float] = {}
     model.functions = []
-    return sum(_expand_in(message, functions, names, sizes) for message in [*all_messages(model)])
+    _check_size(model, functions)
+    return sum(_expand_in(message, functions, names) for message in [*all_messages(model)])
+
+
+def _check_size(model: Model, functions: Mapping[Key, Function]) -> None:
+    """Raises UnsupportedError if the calls become too many nodes: functions that call others twice grow without end."""
+    sizes: dict[Key, float] = {}
+    room: float = MOST_NODES
+    for node in (node for message in all_messages(model) for node in message.node):
+        if (key := key_of(node.domain, node.op_type, node.overload)) in functions:
+            size = expanded_size(key, functions, sizes, MOST_DEPTH)
+            if size == inf:
+                raise UnsupportedError(
+                    f"the function {key[1]:.80} calls itself, or functions are nested more than {MOST_DEPTH} deep"
+                )
+            room -= size
+            if room < 0:
+                raise UnsupportedError(
+                    f"a call of the function {key[1]:.80} becomes {size:,.0f} nodes; all calls of functions together "
+                    f"may become at most {MOST_NODES:,}"
+                )
 
 
 def _import_sets(model: Model, purpose: str) -> None:
@@ -495,7 +517,7 @@ def _import_sets(model: Model, purpose: str) -> None:
                 )
 
 
-def _expand_in(message: Graph | Function, functions: dict[Key, Function], names: Names, sizes: dict[Key, float]) -> int:
+def _expand_in(message: Graph | Function, functions: Mapping[Key, Function], names: Names) -> int:
     """Replace the calls among the nodes of a graph, and those in the subgraphs of what replaces them."""
     waiting, written, count = [*reversed(message.node)], [], 0
     while waiting:
@@ -504,11 +526,9 @@ def _expand_in(message: Graph | Function, functions: dict[Key, Function], names:
         if key not in functions:
             written.append(node)
             continue
-        if expanded_size(key, functions, sizes, MOST_DEPTH) > MOST_NODES:
-            raise UnsupportedError(f"the function {key[1]} calls itself, or has too many nodes")
         count += 1
         made = expand_call(node, functions[key], names)
-        count += sum(_expand_in(graph, functions, names, sizes) for node in made for _, graph in subgraphs_of(node))
+        count += sum(_expand_in(graph, functions, names) for node in made for _, graph in subgraphs_of(node))
         waiting += reversed(made)
     if count:
         message.node = written

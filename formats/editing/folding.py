@@ -111,7 +111,10 @@ def _slice(node: Node, arrays: list[Array]) -> Array | None:
     steps = _list(node, arrays, "steps", 4) or [1]
     if arrays[0].ndim != 1 or not starts or not ends:
         return None
-    return arrays[0][starts[0] : None if ends[0] < -arrays[0].size and steps[0] < 0 else ends[0] : steps[0]]
+    start, end, step, size = starts[0], ends[0], steps[0], arrays[0].size
+    if step < 0:  # in ONNX, a start before the first element is the first element; in Python, nothing follows
+        return arrays[0][max(start, -size) : None if end < -size else end : step]
+    return arrays[0][start:end:step]
 
 
 FOLDED: Final[Mapping[str, Callable[[Node, list[Array]], Array | None]]] = {

@@ -339,9 +339,10 @@ class _Count:
         node = call.node
         if node.op_type == "Loop" and node.input and (tensor := self.scalars.get(node.input[0])) is not None:
             try:
-                return max(int(tensor.numpy().reshape(-1)[0]), 0)
-            except (FormatError, OSError, ValueError):  # the data are not there, or it is no number
+                array = tensor.numpy()
+            except (FormatError, OSError, ValueError):  # the data are not there
                 return None
+            return max(int(array.reshape(-1)[0]), 0) if array.dtype.kind in "iu" else None
         count = call.number("num_scan_inputs")
         if node.op_type == "Scan" and self.version >= FIRST_SCAN and 0 < count <= len(node.input):
             axis = (call.numbers("scan_input_axes") or [0])[0]

@@ -122,23 +122,25 @@ class _SetConversion:
             function = self.functions[key]
             index = places[id(function)]
             if (own := version_of(function.opset_import, self.domain)) is not None:
-                where = f"functions[{index}]"
-                types = self.types_of(self.body(function, key), where)
-                self.find_nodes_of(function, where, own, ChainMap(), ChainMap(), types)
+                body = self.body(function, key)
+                types = self.types_of(body)
+                types[id(function)] = types.pop(id(body.graph))
+                self.find_nodes_of(function, f"functions[{index}]", own, ChainMap(), ChainMap(), types)
 
-    def types_of(self, model: Model, where: str = "graph") -> dict[str, dict[str, Type]]:
-        """The types of values that are known, by the place of their graph and by name; `where` is the first place."""
-        types: dict[str, dict[str, Type]] = {}
-        for place, texts in value_types(model).items():
+    def types_of(self, model: Model) -> dict[int, dict[str, Type]]:
+        """The types of values that are known, by the `id` of their graph and by name."""
+        types: dict[int, dict[str, Type]] = {}
+        for graph, texts in value_types(model).items():
             kinds = {text: type_of(text) for text in {*texts.values()}}
             derived = {name: kind for name, text in texts.items() if (kind := kinds[text]) is not None}
-            types[where + place.removeprefix("graph")] = derived
+            types[graph] = derived
         try:
             with_shapes = inferred(model)
         except MissingPackageError as error:
             with_shapes, self.why_unknown = None, f"; {error.message}"
-        for place, graph in walk.graphs(with_shapes) if with_shapes is not None else ():
-            types.setdefault(where + place.removeprefix("graph"), {}).update(known_types(graph))
+        if with_shapes is not None:
+            for (_, own), (_, inferred_graph) in zip(walk.graphs(model), walk.graphs(with_shapes), strict=True):
+                types.setdefault(id(own), {}).update(known_types(inferred_graph))
         return types
 
     def body(self, function: Function, key: Key) -> Model:
@@ -158,12 +160,12 @@ class _SetConversion:
         imported: int,
         types: ChainMap[str, Type | None],
         constants: ChainMap[str, Tensor | None],
-        types_by_place: Mapping[str, dict[str, Type]],
+        types_by_graph: Mapping[int, dict[str, Type]],
     ) -> None:
         """Find the nodes of a graph that have to be converted; the model or function has `imported` this version."""
         hidden: dict[str, Any] = dict.fromkeys(defined_in(graph))  # a name of this graph is no value of those around it
         own = {} if isinstance(graph, Function) else dict(known_types(graph))
-        types = types.new_child(hidden | own | types_by_place.get(where, {}))
+        types = types.new_child(hidden | own | types_by_graph.get(id(graph), {}))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
         self.names.take((*types, *constants))
         for index, node in enumerate(graph.node):
@@ -172,7 +174,7 @@ class _SetConversion:
             for name, inner in subgraphs_of(node):
                 attribute = attribute_named(node, name)
                 at = walk.inner_place(walk.inner_place(place, "attribute", None, attribute), "g")
-                self.find_nodes_of(inner, at, imported, types, constants, types_by_place)
+                self.find_nodes_of(inner, at, imported, types, constants, types_by_graph)
             if (key := key_of(node.domain, node.op_type, node.overload)) in self.functions:
                 self.calls.setdefault(key, []).append([types.get(name) for name in node.input])
             elif self.changes(node, imported):

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from formats.ir import domain_key
+from formats.ir.model import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,8 +50,8 @@ def called(node: Node) -> Iterator[Key]:
     """The keys of the functions that a node and the nodes of its subgraphs call."""
     yield key_of(node.domain, node.op_type, node.overload)
     for attribute in node.attribute:
-        if attribute.g is not None:
-            for inner in attribute.g.node:
+        for graph in filter(None, (attribute.g, *entries(attribute, "graphs"))):
+            for inner in graph.node:
                 yield from called(inner)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from formats.onnxpb.operator_sets import TypeSignature
 
     Versions = Mapping[str, int]
-    Found = dict[str, dict[str, str]]  # the types by the place of their graph and by name
+    Found = dict[int, dict[str, str]]  # the types by the `id` of their graph and by name
 
 FLOAT, INT64 = "tensor(float)", "tensor(int64)"
 # The outputs of operators that ONNX's sets do not have: the input that has the same type, or the type. The last stands
@@ -122,14 +122,19 @@ def is_of_onnxruntime(domain: str, name: str) -> bool:
 
 
 def value_types(model: Model) -> Found:
-    """The types of the values of all graphs that are known, by the place of their graph and by name."""
-    types_by_graph: Found = {}
+    """The types of the values of all graphs that are known, by the `id` of their graph and by name."""
+    return {graph: dict(types.maps[0]) for graph, types in _visible_types(model).items()}
+
+
+def _visible_types(model: Model) -> dict[int, ChainMap[str, str]]:
+    """The same, with the types of the graphs around each."""
+    types_by_graph: dict[int, ChainMap[str, str]] = {}
     versions: dict[str, int] = {}
     for entry in model.opset_import:
         domain = entry.domain or ONNX
         versions[domain] = max(versions.get(domain, 0), entry.version or 0)
     if model.graph is not None:
-        _follow(model.graph, "graph", ChainMap(), [], versions, types_by_graph)
+        _follow(model.graph, ChainMap(), [], versions, types_by_graph)
     return types_by_graph
 
 
@@ -144,14 +149,11 @@ class TypeUse(NamedTuple):
 
 def type_uses(model: Model) -> set[TypeUse]:
     """The types that ONNX's own operators have in the graphs of a model, as far as they are known."""
-    types_by_graph = value_types(model)
+    types_by_graph = _visible_types(model)
     version = max((entry.version or 0 for entry in model.opset_import if entry.domain in STANDARD_DOMAINS), default=0)
     uses: set[TypeUse] = set()
-    for where, graph in walk.graphs(model):
-        types, outer = ChainMap(types_by_graph.get(where, {})), where.rpartition(".node[")[0]
-        while outer:
-            types.maps.append(types_by_graph.get(outer, {}))
-            outer = outer.rpartition(".node[")[0]
+    for _, graph in walk.graphs(model):
+        types: Mapping[str, str] = types_by_graph.get(id(graph), {})
         for node in graph.node:
             signature = signature_of(ONNX, node.op_type or "", version) if node.domain in STANDARD_DOMAINS else None
             if signature is None:
@@ -166,11 +168,10 @@ def type_uses(model: Model) -> set[TypeUse]:
 
 def _follow(
     graph: Graph,
-    where: str,
     outer: ChainMap[str, str],
     passed_types: Sequence[str],
     versions: Versions,
-    types_by_graph: Found,
+    types_by_graph: dict[int, ChainMap[str, str]],
 ) -> list[str]:
     """Find the types in a graph and in its subgraphs; return those of its results.
 
@@ -184,17 +185,14 @@ def _follow(
     tensors = [*graph.initializer, *(sparse.values for sparse in entries(graph, "sparse_initializer") if sparse.values)]
     own.update((tensor.name or "", text) for tensor in tensors if (text := tensor_text(tensor.data_type)))
     types = outer.new_child(own)
-    types_by_graph[where] = own
-    for index, node in enumerate(graph.node):
+    types_by_graph[id(graph)] = types
+    for node in graph.node:
         input_types = [types.get(name, "") for name in node.input]
         inner: dict[str, list[str]] = {}
         for attribute in entries(node, "attribute"):
             if attribute.g is not None:
-                place = walk.inner_place(walk.inner_place(where, "node", index), "attribute", None, attribute)
                 passed = _passed(node, input_types, len(attribute.g.input))
-                inner[attribute.name or ""] = _follow(
-                    attribute.g, walk.inner_place(place, "g"), types, passed, versions, types_by_graph
-                )
+                inner[attribute.name or ""] = _follow(attribute.g, types, passed, versions, types_by_graph)
         for name, text in zip(node.output, types_made(node, input_types, inner, versions), strict=False):
             if name and text and not own[name]:
                 own[name] = text

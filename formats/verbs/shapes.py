@@ -140,7 +140,7 @@ def _values(model: Model) -> Iterator[ValueShape]:
             if name in tensors:
                 value = ValueInfo(name, type_of_tensor(tensors[name]))
             elif not type_with_dims(value.type):
-                value = ValueInfo(name, type_of(known.get(where, {}).get(name, "")))
+                value = ValueInfo(name, type_of(known.get(id(graph), {}).get(name, "")))
             shape = shape_of(value)
             dims = None if shape is None else tuple(map(dim_of, shape.dim))
             yield ValueShape(where, name, kind, type_with_dims(value.type), dims)

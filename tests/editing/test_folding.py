@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,29 @@ def test_each_operator(node: Any, arrays: list[Any]) -> None:
     [expected] = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {})
     assert found is not None
     np.testing.assert_array_equal(found.numpy(), expected, strict=True)
+
+
+def test_any_part_of_a_list_is_that_of_onnxruntime() -> None:
+    """Whatever start, end and step a Slice has, also before and behind the list, the part is what onnxruntime gives."""
+    rng = random.Random(1)
+    names: dict[str, Any] = {}
+    nodes = []
+    ends = [*range(-7, 8), -(1 << 62), 1 << 62]
+    for index in range(400):
+        size, step = rng.randint(0, 4), rng.choice([-3, -2, -1, 1, 2, 3])
+        arrays = [[*range(size)], [rng.choice(ends)], [rng.choice(ends)], [0], [step]]
+        inputs = {f"{name}{index}": np.array(array, "int64") for name, array in zip("abcde", arrays, strict=True)}
+        names |= inputs
+        nodes.append(NODE("Slice", [*inputs], [f"y{index}"]))
+    weights = [numpy_helper.from_array(array, name) for name, array in names.items()]
+    outputs = [helper.make_tensor_value_info(node.output[0], TensorProto.INT64, None) for node in nodes]
+    graph = helper.make_graph(nodes, "g", [], outputs, weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = constants_of(formats.from_onnx(proto))
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {})
+    for node, array in zip(nodes, expected, strict=True):
+        parts = [names[name].tolist() for name in node.input]
+        assert found[node.output[0]].numpy().tolist() == array.tolist(), parts
 
 
 def test_each_has_a_case() -> None:

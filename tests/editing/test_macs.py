@@ -190,6 +190,24 @@ def test_subgraphs_and_functions_count_as_often_as_they_run(tmp_path: Path) -> N
     assert [("endless", "Loop")] == [node[:2] for node in macs.uncounted]
 
 
+@pytest.mark.parametrize("rounds", [np.inf, np.nan, 3.0, "3"])
+def test_a_number_of_rounds_that_is_no_integer_is_not_known(rounds: Any, tmp_path: Path) -> None:
+    """A Loop whose number of rounds is infinite, a float or a text is told, and one round of it counts."""
+    loop = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "a"], ["l"]), helper.make_node("Identity", ["go"], ["go_on"])],
+        "loop",
+        [value("round", [], TensorProto.INT64), value("go", [], TensorProto.BOOL)],
+        [value("go_on", [], TensorProto.BOOL), onnx.ValueInfoProto(name="l")],
+    )
+    nodes = [helper.make_node("Loop", ["rounds", ""], ["o"], body=loop, name="loop")]
+    kind = TensorProto.STRING if isinstance(rounds, str) else FLOAT
+    weights = [helper.make_tensor("rounds", kind, [], [rounds])]
+    path = saved(tmp_path / "m.onnx", nodes, [value("x", (3, 7)), value("a", (7, 5))], weights=weights)
+    macs = formats.inspect(path, macs=True).macs
+    assert macs is not None
+    assert (3 * 7 * 5, [("loop", "Loop")]) == (macs.total, [node[:2] for node in macs.uncounted])
+
+
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "ort"])
 def test_every_format_is_counted(extension: str, digits: Path, tmp_path: Path) -> None:
     """A model counts the same in every format, also in an archive with several models."""
@@ -228,6 +246,25 @@ def test_functions_without_end_are_named(tmp_path: Path) -> None:
     macs = formats.inspect(path, macs=True).macs
     assert macs is not None
     assert [("y", "own.F0", "no rule for this operator")] == [tuple(node) for node in macs.uncounted]
+
+
+def test_a_function_that_calls_itself_in_a_list_of_graphs_is_told(tmp_path: Path) -> None:
+    """A function that calls itself in one of several graphs of an attribute is named: by a count, and by an edit."""
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    inner = helper.make_graph([helper.make_node("F", ["p"], ["i"], domain="own")], "i", [], [value("i", [1])])
+    nodes = [helper.make_node("Own", ["p"], ["r"], domain="own", cases=[inner])]
+    path = saved(
+        tmp_path / "m.onnx",
+        [helper.make_node("F", ["x"], ["y"], domain="own")],
+        [value("x", [1])],
+        opset=17,
+        functions=[helper.make_function("own", "F", ["p"], ["r"], nodes, sets)],
+    )
+    macs = formats.inspect(path, macs=True).macs
+    assert macs is not None
+    assert [("y", "own.F", "no rule for this operator")] == [tuple(node) for node in macs.uncounted]
+    with pytest.raises(formats.UnsupportedError, match="the function F calls itself"):
+        formats.convert(path, tmp_path / "h.onnx", dtype="float16")
 
 
 def test_missing_dims_are_named(tmp_path: Path) -> None:

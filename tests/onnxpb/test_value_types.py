@@ -32,6 +32,12 @@ def known(graph: Graph) -> dict[str, str]:
     }
 
 
+def types_by_place(model: formats.Model) -> dict[str, dict[str, str]]:
+    """Return the types of values by the place of their graph."""
+    found = value_types(model)
+    return {where: found[id(graph)] for where, graph in walk.graphs(model)}
+
+
 def missing(proto: onnx.ModelProto) -> list[tuple[str, str, str, str]]:
     """Return what onnx infers in the main graph without the types of outputs, and we not."""
     bare = onnx.ModelProto()
@@ -41,11 +47,13 @@ def missing(proto: onnx.ModelProto) -> list[tuple[str, str, str, str]]:
         each.ClearField("type")
     model = formats.from_onnx(bare)
     theirs, own = inferred(model), value_types(model)
+    if theirs is None:
+        return []
     return [
-        (where, name, text, own.get(where, {}).get(name, ""))
-        for where, graph in (() if theirs is None else walk.graphs(theirs))
-        for name, text in known(graph).items()
-        if own.get(where, {}).get(name) != text
+        (where, name, text, own[id(graph)].get(name, ""))
+        for (where, other), (_, graph) in zip(walk.graphs(theirs), walk.graphs(model), strict=True)
+        for name, text in known(other).items()
+        if own[id(graph)].get(name) != text
     ]
 
 
@@ -68,7 +76,7 @@ def missing(proto: onnx.ModelProto) -> list[tuple[str, str, str, str]]:
 )
 def test_what_an_operator_says(text: str, wanted: str) -> None:
     """Inputs, attributes, containers and operators of onnxruntime say the type; without them it is not known."""
-    assert wanted == value_types(text_model(text))["graph"]["y"]
+    assert wanted == types_by_place(text_model(text))["graph"]["y"]
 
 
 def test_graphs_in_nodes() -> None:
@@ -87,7 +95,7 @@ def test_graphs_in_nodes() -> None:
     inputs = [helper.make_tensor_value_info("x", FLOAT, [2]), helper.make_tensor_value_info("n", TensorProto.INT64, [])]
     inputs.append(helper.make_tensor_value_info("yes", TensorProto.BOOL, []))
     graph = helper.make_graph([loop], "g", inputs, [onnx.ValueInfoProto(name="last")])
-    found = value_types(formats.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])))
+    found = types_by_place(formats.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])))
     assert {"last": "tensor(float)", "shapes": "tensor(int64)"} == {n: found["graph"][n] for n in ("last", "shapes")}
     inner = found['graph.node[0].attribute["body"].g']
     assert ("tensor(int64)", "tensor(bool)", "tensor(float)") == tuple(inner[name] for name in ("i", "go", "a"))
@@ -110,7 +118,7 @@ def test_a_name_hides_the_one_around_it() -> None:
         helper.make_tensor_value_info("yes", TensorProto.BOOL, []),
     ]
     graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")])
-    found = value_types(formats.from_onnx(helper.make_model(graph)))
+    found = types_by_place(formats.from_onnx(helper.make_model(graph)))
     assert ("tensor(float)", "") == (found["graph"]["w"], found["graph"]["y"])
     assert "" == found['graph.node[1].attribute["then_branch"].g']["r"]
 

@@ -103,6 +103,39 @@ def test_subgraphs_captures_and_functions(keep_io_types: bool) -> None:
     assert not new.functions
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_graphs_at_any_depth(first: bool) -> None:
+    """Ifs that are 25 deep become float16, although errors print only a part of the places of the inner ones."""
+    nodes = [helper.make_node("Mul", ["x", "w"], ["y25"])]
+    for level in reversed(range(25)):
+        then = helper.make_graph(nodes, "then", [], [helper.make_tensor_value_info(f"y{level + 1}", FLOAT, [2, 2])])
+        others = [  # `v` has another type at each second level
+            helper.make_node("Cast", ["x"], ["v"], to=TensorProto.DOUBLE if level % 2 else FLOAT),
+            helper.make_node("Neg", ["v"], ["u"]),
+            helper.make_node("Cast", ["u"], ["z"], to=FLOAT),
+        ]
+        other = helper.make_graph(others, "else", [], [helper.make_tensor_value_info("z", FLOAT, [2, 2])])
+        nodes = [helper.make_node("If", ["c"], [f"y{level}"], then_branch=then, else_branch=other)]
+    proto = model(nodes, {"w": X}, {"y0": [2, 2]})
+    proto.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    check(proto, {"x": X, "c": np.array(first)})
+
+
+def test_all_calls_together_may_become_a_million_nodes() -> None:
+    """Calls of functions that become too many nodes together are refused before any is written out."""
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for index in range(19):  # each calls the next one twice
+        name, domain = ("Relu", "") if index == 18 else (f"F{index + 1}", "own")
+        nodes = [helper.make_node(name, [a], [b], domain=domain) for a, b in (("p", "q"), ("q", "r"))]
+        functions.append(helper.make_function("own", f"F{index}", ["p"], ["r"], nodes, sets))
+    proto = model([helper.make_node("F0", [x], [y], domain="own") for x, y in (("x", "w"), ("w", "y"))])
+    proto.functions.extend(functions)
+    proto.opset_import.append(sets[1])
+    with pytest.raises(formats.UnsupportedError, match=r"the function F0 becomes 524,288 nodes; .* at most 1,000,000"):
+        formats.from_onnx(proto).to_float16()
+
+
 def test_operators_that_stay() -> None:
     """Resize computes in float32, with casts around it; two in a row need none between them."""
     nodes = [
