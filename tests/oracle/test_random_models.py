@@ -130,6 +130,15 @@ def seen(array: Any) -> tuple[Any, ...]:
     return array.shape, array.dtype, array.tobytes()
 
 
+def with_one_nan(array: Any) -> Any:
+    """Return an array in which every NaN has the same bits: text has only one."""
+    if array.dtype.char not in "fdFD":
+        return array
+    parts = np.array(array).reshape(-1).view(array.real.dtype)  # of complex numbers, both
+    parts[np.isnan(parts)] = np.nan
+    return parts.view(array.dtype).reshape(array.shape)
+
+
 @pytest.mark.parametrize("examples", [40, pytest.param(150, marks=pytest.mark.outer)])
 def test_any_tensor_has_the_elements_that_onnx_sees(examples: int) -> None:
     """In every file format, and in external data, tensors have these elements; one without data has no elements."""
@@ -158,7 +167,12 @@ def onnx_sees_the_elements(drawn: list[Tensor], size_threshold: int) -> None:
         for path in (inline, archive, outside, text):
             graph = formats.load(path).graph
             assert graph is not None
-            assert expected == [seen(tensor.numpy()) for tensor in graph.initializer], path
+            found = [tensor.numpy() for tensor in graph.initializer]
+            if path == text:
+                wanted = [with_one_nan(tensor.numpy()) for tensor in drawn]
+                assert [*map(seen, wanted)] == [*map(seen, map(with_one_nan, found))], path
+            else:
+                assert expected == [*map(seen, found)], path
         for path in (inline, outside):
             theirs = onnx.load(path).graph.initializer
             assert expected == [seen(numpy_helper.to_array(tensor)) for tensor in theirs], path
