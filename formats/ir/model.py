@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-    class AnyFunction(Protocol):
+    class _AnyFunction(Protocol):
         """What can be called; where `Callable[..., Any]` stands, Pyright does not know the types of a lambda."""
 
         @property
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         | Callable[[Any, Any, Any, Any, Any], Any]
         | Callable[[Any, Any, Any, Any, Any, Any], Any]
         | Callable[[Any, Any, Any, Any, Any, Any, Any], Any]
-        | AnyFunction
+        | _AnyFunction
     )
 
 DEFAULT, EXTERNAL = 0, 1  # TensorProto.DataLocation
