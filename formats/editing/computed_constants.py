@@ -20,7 +20,16 @@ from formats.editing.inference import check_again, without_stated
 from formats.editing.node_forms import constant_node, constant_of_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.pruning import pruned_from
-from formats.editing.scopes import all_messages, defined_in, main_graph, names_used, shape_of, subgraphs_of
+from formats.editing.scopes import (
+    all_graphs,
+    all_messages,
+    defined_in,
+    main_graph,
+    names_used,
+    shape_of,
+    subgraphs_of,
+    training_bindings,
+)
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes, walk
 from formats.ir.attributes import get_int
 from formats.ir.copies import copied
@@ -136,13 +145,7 @@ class _Folding:
         constants = sum(_nbytes(tensor) for _, tensor in walk.tensors(main_graph(model)))
         self.work_left = MOST_WORK + WORK_PER_BYTE * constants  # bytes
         self.training = entries(model, "training_info")
-        bindings = [
-            entry
-            for info in self.training
-            for name in ("initialization_binding", "update_binding")
-            for entry in entries(info, name)
-        ]
-        self.trained = {entry.key for entry in bindings}  # names of initializers
+        self.trained = {entry.key for entry in training_bindings(model)}  # names of initializers
         self.reshaped: dict[str, ValueInfo] = {}  # values of the main graph whose sizes onnx does not infer
         self.types: dict[str, Type] = {}  # of values of the main graph
         self._file: Spool | None = None
@@ -158,9 +161,9 @@ class _Folding:
 
     def _sizes(self) -> dict[int, dict[str, Sizes]]:
         """The sizes of values by name, for each graph by its `id`; nothing if they cannot be inferred."""
-        new = without_stated(self.model if len(_graphs(self.model)) == 1 else copied(self.model))
+        new = without_stated(self.model if len(all_graphs(self.model)) == 1 else copied(self.model))
         graph = main_graph(new)
-        for inner in _graphs(new)[1:]:
+        for inner in all_graphs(new)[1:]:
             inner.value_info = []
             for value in (*inner.input, *inner.output):
                 if value.type is not None and value.type.tensor_type is not None:
@@ -184,7 +187,7 @@ class _Folding:
                 for value in (*other.input, *other.value_info, *other.output)
                 if (shape := shape_of(value)) is not None
             }
-            for graph, other in zip(_graphs(self.model), _graphs(with_types), strict=True)
+            for graph, other in zip(all_graphs(self.model), all_graphs(with_types), strict=True)
         }
 
     def fold_graph(self, graph: Graph, around: _Known) -> None:
@@ -429,10 +432,6 @@ def _nbytes(tensor: Tensor) -> int:
     """The size of the elements; 0 for strings and unknown types."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
     return 0 if row is None else row.nbytes(tensor.dims)
-
-
-def _graphs(model: Model) -> list[Graph]:
-    return [message for message in all_messages(model) if isinstance(message, Graph)]
 
 
 def _annotating(graph: Graph) -> set[str]:

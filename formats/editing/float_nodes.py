@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from formats.editing.scopes import fresh, subgraphs_of
+from formats.editing.scopes import free, subgraphs_of
 from formats.editing.surgery import make_attribute
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.attributes import attribute_named
@@ -120,9 +120,7 @@ class FloatValue:
         public = self.public or self.native
         self.names[public] = self.name
         for other in {self.native, *self.wanted} - {public}:
-            name = f"{self.name}_{BY_NUMBER[other].numpy_name}"
-            self.names[other] = fresh(name, taken) if name in taken else name
-            taken.add(name)
+            self.names[other] = free(f"{self.name}_{BY_NUMBER[other].numpy_name}", taken)
 
     @property
     def cast_to(self) -> int | None:

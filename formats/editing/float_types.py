@@ -33,14 +33,13 @@ from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
     all_messages,
-    defined_in,
     fresh,
     main_graph,
+    names_taken,
     names_used,
     nodes_named,
     shape_of,
     subgraphs_of,
-    used_in,
 )
 from formats.editing.surgery import make_attribute, make_node
 from formats.errors import UnsupportedError
@@ -320,7 +319,7 @@ class _Conversion:
 
         Raises: UnsupportedError if a sequence must be cast, which no operator does.
         """
-        self.taken.update(name for each in all_messages(self.model) for name in defined_in(each) | used_in(each))
+        self.taken |= names_taken(self.model)
         for scope in self.scopes:
             for value in scope.own.values():
                 if value.kind == "other":
@@ -474,7 +473,7 @@ def expand_calls(model: Model, purpose: str) -> int:
         model.functions = changed.functions
     _import_sets(model, purpose)
     functions = functions_of(model.functions)
-    names = Names(name for message in all_messages(model) for name in defined_in(message) | used_in(message))
+    names = Names(names_taken(model))
     model.functions = []
     _check_size(model, functions)
     return sum(_expand_in(message, functions, names) for message in [*all_messages(model)])

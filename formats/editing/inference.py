@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_dims, all_messages, main_graph, names_used, shape_of, shapes_of
+from formats.editing.scopes import all_dims, all_graphs, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import dtypes, walk
 from formats.ir.copies import copied, shallow
@@ -59,7 +59,7 @@ def infer_known_in(model: Model) -> list[str]:
 def _add(model: Model, with_types: Model) -> None:
     """Add inferred types and shapes to the graphs of a model where it does not state them."""
     names = _stated_names(model)
-    for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
+    for graph, other in zip(all_graphs(model), all_graphs(with_types), strict=True):
         inferred_values = _named([*other.value_info, *other.output])
         for value in (*graph.output, *graph.value_info):
             new = inferred_values.get(value.name or "")
@@ -159,7 +159,7 @@ def infer_following(model: Model, before: Model, changed: Collection[str], what:
     except MissingPackageError:
         with_types = None
     if with_types is not None:
-        for mine, theirs in zip(_graphs(model), _graphs(with_types), strict=True):
+        for mine, theirs in zip(all_graphs(model), all_graphs(with_types), strict=True):
             here = _named(mine.value_info)
             mine.value_info += [value for value in theirs.value_info if value.name in stated and value.name not in here]
         for value in main_graph(with_types).output:
@@ -323,7 +323,7 @@ def _take(model: Model, with_types: Model, dropped: Mapping[str, ValueInfo]) -> 
     """
     names = _stated_names(model)
     more = 0
-    for graph, other in zip(_graphs(model), _graphs(with_types), strict=True):
+    for graph, other in zip(all_graphs(model), all_graphs(with_types), strict=True):
         inferred_values = _named([*other.value_info, *other.output])
         for value in (*graph.output, *entries(graph, "value_info")):
             shape, inferred_value = shape_of(value), inferred_values.get(value.name or "")
@@ -339,11 +339,6 @@ def _take(model: Model, with_types: Model, dropped: Mapping[str, ValueInfo]) -> 
             main_graph(model).value_info.append(value)
             more += 1
     return more
-
-
-def _graphs(model: Model) -> list[Graph]:
-    """Every graph of a model."""
-    return [message for message in all_messages(model) if isinstance(message, Graph)]
 
 
 def _stated_names(model: Model) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import main_graph, names_of, shape_of
+from formats.editing.scopes import main_graph, names_chosen, names_of, shape_of, training_bindings
 from formats.errors import EditError
 from formats.ir import FIRST_WITH_CONSTANTS, dtypes
 from formats.ir.copies import shallow
@@ -32,16 +32,9 @@ def initializers_to_inputs_in(model: Model, texts: Sequence[str]) -> EditResult:
     """
     graph = main_graph(model)
     weights = {tensor.name: tensor for tensor in graph.initializer if tensor.name}
-    chosen: set[str] = set()
-    for text in names_of("initializer_to_input", texts, weights):
-        found = names_like(text, weights)
-        if not found:
-            raise EditError(f"no weight is called {text!r}{nearest(text, weights, kind='weight')}")
-        chosen |= found
-    for info in entries(model, "training_info"):
-        bindings = (*entries(info, "initialization_binding"), *entries(info, "update_binding"))
-        if trained := chosen & {binding.key or "" for binding in bindings}:
-            raise EditError(f"{min(trained)} is trained, so it must stay a weight; `strip_training` removes training")
+    chosen = names_chosen("initializer_to_input", texts, weights, "weight")
+    if trained := chosen & {entry.key or "" for entry in training_bindings(model)}:
+        raise EditError(f"{min(trained)} is trained, so it must stay a weight; `strip_training` removes training")
     inputs = {value.name for value in graph.input}
     new = [name for name in weights if name in chosen]
     graph.input += [ValueInfo(name, type_of_tensor(weights[name])) for name in new if name not in inputs]

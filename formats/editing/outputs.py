@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from formats.editing.extraction import check_names, interface_of
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import main_graph, names_of
+from formats.editing.scopes import main_graph, names_chosen, names_of
 from formats.errors import EditError
 from formats.ir.model import entries
-from formats.words import names_like, nearest
+from formats.words import names_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,12 +57,7 @@ def remove_outputs_in(model: Model, texts: Sequence[str]) -> EditResult:
     """
     graph = main_graph(model)
     known = {value.name or "": value for value in graph.output}
-    gone: set[str] = set()
-    for text in names_of("remove_output", texts, known):
-        found = names_like(text, known)
-        if not found:
-            raise EditError(f"no output is called {text!r}{nearest(text, known, kind='output')}")
-        gone |= found
+    gone = names_chosen("remove_output", texts, known, "output")
     if len(gone) == len(known):
         raise EditError("the model would have no output")
     inner = _inner_values(graph)

@@ -19,7 +19,13 @@ from formats.editing.inference import infer_following
 from formats.editing.node_forms import constant_node, value_of
 from formats.editing.pruning import needed_for_training, prune_in
 from formats.editing.renaming import apply
-from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, scope_of, subgraphs_of, used_in
+from formats.editing.scopes import (
+    fresh,
+    main_graph,
+    names_taken,
+    scope_of,
+    subgraphs_of,
+)
 from formats.editing.surgery import bypass_in, in_order, make_node
 from formats.editing.values import Value, Values
 from formats.errors import EditError
@@ -240,7 +246,7 @@ class _Rewriting:
         self._arguments = [*signature(replacement).parameters][1:]
         if unknown := {*self._arguments} - pattern.variables.keys():
             raise EditError(f"the replacement takes {min(unknown)}, which the pattern does not have")
-        self.taken = {name for message in all_messages(model) for name in defined_in(message) | used_in(message)}
+        self.taken = names_taken(model)
         self.numbers: dict[str, int] = {}  # the last ones of new names
         self._functions = functions_of(model.functions)
         self.identities: dict[int, Node] = {}  # which only say that two names mean one value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.editing.extraction import annotations_of, called_functions
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import defined_in, main_graph, names_used, scope_of, subgraphs_of
+from formats.editing.scopes import defined_in, main_graph, names_used, scope_of, subgraphs_of, training_bindings
 from formats.ir.model import Graph, entries
 from formats.words import counted, joined
 
@@ -50,8 +50,8 @@ def needed_for_training(model: Model) -> set[str]:
     for info in entries(model, "training_info"):
         if info.algorithm is not None:
             needed.update(*(scope.used for scope in scope_of(info.algorithm, "").all_inner()))
-        for binding in (*entries(info, "initialization_binding"), *entries(info, "update_binding")):
-            needed.update((binding.key or "", binding.value or ""))
+    for entry in training_bindings(model):
+        needed.update((entry.key or "", entry.value or ""))
     return needed
 
 

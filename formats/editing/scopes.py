@@ -19,7 +19,16 @@ from formats.words import names_like, nearest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from formats.ir.model import Dimension, Model, Node, SimpleShardedDim, TensorShape, Type, ValueInfo
+    from formats.ir.model import (
+        Dimension,
+        Model,
+        Node,
+        SimpleShardedDim,
+        StringStringEntry,
+        TensorShape,
+        Type,
+        ValueInfo,
+    )
 
 
 def main_graph(model: Model) -> Graph:
@@ -178,6 +187,33 @@ def nodes_named(model: Model, option: str, texts: Iterable[str]) -> Iterator[int
         yield from (id(node) for node in nodes if not names.isdisjoint((node.op_type, node.name)))
 
 
+def names_chosen(option: str, texts: Iterable[str], known: Collection[str], kind: str) -> set[str]:
+    """The names of things of a kind, such as "weight", that are in the texts of an option, or match a pattern there.
+
+    Raises: EditError for a text that names nothing.
+    """
+    chosen: set[str] = set()
+    for text in names_of(option, texts, known):
+        found = names_like(text, known)
+        if not found:
+            raise EditError(f"no {kind} is called {text!r}{nearest(text, known, kind=kind)}")
+        chosen |= found
+    return chosen
+
+
+def names_taken(model: Model) -> set[str]:
+    """The names of all values in a model."""
+    return {name for message in all_messages(model) for name in defined_in(message) | used_in(message)}
+
+
+def free(name: str, taken: set[str]) -> str:
+    """The name, or if it is taken, with the first number that makes it a free one; it is taken then."""
+    if name in taken:
+        return fresh(name, taken)
+    taken.add(name)
+    return name
+
+
 def fresh(name: str, taken: set[str], numbers: dict[str, int] | None = None) -> str:
     """The name with the first number that makes it a free one, which is then taken.
 
@@ -220,6 +256,18 @@ def all_messages(model: Model) -> Iterator[Graph | Function]:
         message = stack.pop()
         yield message
         stack += [graph for node in message.node for _, graph in subgraphs_of(node)]
+
+
+def all_graphs(model: Model) -> list[Graph]:
+    """Every graph of a model, with subgraphs, also those of functions, and those of training."""
+    return [message for message in all_messages(model) if isinstance(message, Graph)]
+
+
+def training_bindings(model: Model) -> Iterator[StringStringEntry]:
+    """What training sets: the name of an initializer as the key, and of a value as the value."""
+    for info in entries(model, "training_info"):
+        yield from entries(info, "initialization_binding")
+        yield from entries(info, "update_binding")
 
 
 def all_types(model: Model) -> Iterator[Type]:

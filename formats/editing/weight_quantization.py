@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.codecs.onnxruntime_releases import lacks
 from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, nodes_named, subgraphs_of, used_in
+from formats.editing.scopes import (
+    all_messages,
+    free,
+    main_graph,
+    names_taken,
+    nodes_named,
+    subgraphs_of,
+    used_in,
+)
 from formats.editing.surgery import make_node
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
@@ -79,7 +87,7 @@ def forms_for_release(release: str, bits: int) -> Forms:
 
 
 def quantize_weights(
-    model: Model, type_name: str, forms: Forms, *, block: int = 32, keep: Sequence[str] = ()
+    model: Model, type_name: str, forms: Forms, *, block: int, keep: Sequence[str] = ()
 ) -> tuple[Model, EditResult]:
     """The model with weights of a type of `WEIGHT_TYPES`, and what was done; `keep` names nodes that stay as they are.
 
@@ -108,7 +116,7 @@ class _Quantization:
     def __init__(self, model: Model, type_name: str, forms: Forms, block: int, keep: set[int]) -> None:
         self.model, self.type_name, self.forms, self.block, self.keep = model, type_name, forms, block, keep
         self.bits, self.symmetric = WEIGHT_TYPES[type_name]
-        self.taken = {name for message in all_messages(model) for name in defined_in(message) | used_in(message)}
+        self.taken = names_taken(model)
         self.made: dict[tuple[int, Blocks], list[str]] = {}  # the names of the parts, by the tensor
         self.floats: dict[tuple[int, Blocks], str] = {}  # the names of matrices that DequantizeLinear makes
         self.dequantizing: dict[int, list[Node]] = {}  # nodes for the beginning of graphs, by identity
@@ -176,12 +184,12 @@ class _Quantization:
         columns, length = weight.tensor.dims[1 - axis], weight.tensor.dims[axis]
         sizes = {"K": length, "N": columns, "bits": self.bits, "block_size": self.block}
         added = [name for name in node.input[2:3] if name]
-        output = self._free(f"{node.output[0]}_product") if added else node.output[0]
+        output = free(f"{node.output[0]}_product", self.taken) if added else node.output[0]
         self.nodes["MatMulNBits"] += 1
         nodes = [make_node("MatMulNBits", [node.input[0], *parts], [output], name=node.name, domain=MICROSOFT, **sizes)]
         if added:
             nodes.append(
-                make_node("Add", [output, *added], node.output, name=self._free(f"{node.name or output}_bias"))
+                make_node("Add", [output, *added], node.output, name=free(f"{node.name or output}_bias", self.taken))
             )
         return nodes
 
@@ -205,7 +213,7 @@ class _Quantization:
         """The node with a matrix that DequantizeLinear makes."""
         blocks = Blocks(self.bits, self.block, axis, self.symmetric)
         if (key := (id(weight.tensor), blocks)) not in self.floats:
-            parts, name = self._parts(weight, blocks), self._free(f"{weight.tensor.name}_dequantized")
+            parts, name = self._parts(weight, blocks), free(f"{weight.tensor.name}_dequantized", self.taken)
             self.floats[key] = name
             self.dequantizing.setdefault(id(weight.graph), []).append(
                 make_node("DequantizeLinear", parts, [name], name=name, axis=axis, block_size=self.block)
@@ -231,7 +239,7 @@ class _Quantization:
                     tensor.source(), _NUMPY[tensor.data_type or 0], (rows, columns), part, tensor.name or ""
                 )
                 new = with_elements(tensor, source)
-                new.name, new.data_type = self._free(f"{tensor.name}_{suffix}"), data_type
+                new.name, new.data_type = free(f"{tensor.name}_{suffix}", self.taken), data_type
                 if not blocks.by_line:
                     new.dims = [rows, columns] if part is Part.INTEGERS else grid
                 elif part is Part.INTEGERS:
@@ -246,13 +254,6 @@ class _Quantization:
                 self.replaced[id(tensor)] = weight
                 self.before += tensor.source().nbytes
         return self.made[key]
-
-    def _free(self, name: str) -> str:
-        """The name, with a number if it is taken."""
-        if name in self.taken:
-            return fresh(name, self.taken)
-        self.taken.add(name)
-        return name
 
     def finish(self) -> None:
         """Remove weights that nothing uses any more, and state what the new nodes and types need."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from formats.editing.inference import DIMS, check_again
 from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import apply
-from formats.editing.scopes import all_messages, scopes_of
+from formats.editing.scopes import all_messages, scopes_of, training_bindings
 from formats.errors import EditError, TensorDataError
 from formats.ir import dtypes
 from formats.ir.copies import copied, shallow
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from formats.editing.scopes import NameScope
-    from formats.ir.model import Model, TrainingInfo
+    from formats.ir.model import Model
     from formats.onnxpb.options import OnnxOptions
     from formats.tensordata.sources.source import Source
     from formats.tensordata.sources.transform import Buffer
@@ -224,7 +224,7 @@ def _join_equals(model: Model, outside: Collection[int]) -> EditResult:
     main = scopes_of(model)[0]
     scopes = [*main.all_inner()]
     counts = Counter(name for scope in scopes for name in scope.defined)
-    trained = {name for info in entries(model, "training_info") for name in _bound(info)}
+    trained = {name for entry in training_bindings(model) for name in (entry.key, entry.value)}
     sources: defaultdict[tuple[Any, ...], Duplicates] = defaultdict(Duplicates)  # by type and dims
     of_main: dict[tuple[Any, ...], Tensor] = {}
     new_names: dict[int, dict[str, str]] = {}
@@ -270,12 +270,6 @@ def _joinable(scope: NameScope, outside: Collection[int]) -> Iterator[tuple[Tens
                 yield tensor, raw_source(tensor)
             except TensorDataError:  # texts, and elements that do not fit their dims
                 continue
-
-
-def _bound(info: TrainingInfo) -> Iterator[str | None]:
-    """The names in the bindings of training."""
-    for binding in (*entries(info, "initialization_binding"), *entries(info, "update_binding")):
-        yield from (binding.key, binding.value)
 
 
 def _said(tensor: Tensor) -> tuple[str, list[Any]]:

@@ -14,6 +14,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.ir import MACHINE_LEARNING, ONNX, STANDARD_DOMAINS, TRAINING, walk
+from formats.ir.attributes import attribute_named
 from formats.ir.dtypes import BY_NAME, BY_NUMBER
 from formats.ir.model import Model, OptionalType, SequenceType, TensorType, Type, entries
 from formats.onnxpb.operator_sets import signature_of
@@ -22,7 +23,7 @@ from formats.onnxruntime import MICROSOFT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from formats.ir.model import Attribute, Graph, Model, Node, ValueInfo
+    from formats.ir.model import Graph, Model, Node, ValueInfo
     from formats.onnxpb.operator_sets import TypeSignature
 
     Versions = Mapping[str, int]
@@ -257,7 +258,7 @@ def _by_attribute(node: Node, input_types: list[str], _: object) -> list[str]:
 
 def _said(node: Node, name: str) -> str:
     """The type that an attribute says, by a number, a text (before version 6) or as that of a tensor."""
-    attribute = _attribute(node, name)
+    attribute = attribute_named(node, name)
     if attribute is None:
         return ""
     if attribute.t is not None:
@@ -266,10 +267,6 @@ def _said(node: Node, name: str) -> str:
         row = BY_NAME.get(attribute.s.decode(errors="replace"))
         return "" if row is None else tensor_text(row.number)
     return tensor_text(attribute.i)
-
-
-def _attribute(node: Node, name: str) -> Attribute | None:
-    return next((attribute for attribute in entries(node, "attribute") if attribute.name == name), None)
 
 
 def _first(input_types: Sequence[str]) -> str:
@@ -319,7 +316,7 @@ def _element(_: Node, input_types: list[str], __: object) -> list[str]:
 
 
 def _optional(node: Node, input_types: list[str], _: object) -> list[str]:
-    attribute = _attribute(node, "type")
+    attribute = attribute_named(node, "type")
     return _container("optional", _first(input_types) if attribute is None else operator_type_text(attribute.tp))
 
 
@@ -360,7 +357,7 @@ def _mapped(_: Node, __: object, inner: Mapping[str, list[str]]) -> list[str]:
 
 
 def _cast_map(node: Node, *_: object) -> list[str]:
-    attribute = _attribute(node, "cast_to")
+    attribute = attribute_named(node, "cast_to")
     word = (attribute.s or b"").decode(errors="replace") if attribute is not None else "TO_FLOAT"
     return [f"tensor({word.removeprefix('TO_').lower()})"]
 

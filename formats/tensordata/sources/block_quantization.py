@@ -152,17 +152,11 @@ class QuantizedMatrix(Source):
         """The bytes of the units from the first one on, or of those that there are."""
         blocks, size, count = self.blocks, self.blocks.size, self.units
         floats = self._lines(first, count) if blocks.takes_lines else self._rows(first * size, count * size)
-        rows = (
-            max(STEP_FLOATS // (8 * size * floats.shape[1]), 1) * size
-        )  # what is made of them is several times as large
-        parts = [
-            _quantized(floats[start : start + rows], np.dtype(self.dtype), blocks, self.part)
-            for start in range(0, len(floats), rows)
-        ]
-        if any(part is None for part in parts):
-            problem = "has numbers that are too large or not finite"
-            raise TensorDataError(f"the weight {self.name} {problem}, so it cannot be quantised; keep its nodes")
-        made = np.concatenate([part for part in parts if part is not None])
+        # What is made of rows is several times as large.
+        rows = max(STEP_FLOATS // (8 * size * floats.shape[1]), 1) * size
+        pieces = (floats[start : start + rows] for start in range(0, len(floats), rows))
+        scale_type = np.dtype(self.dtype)
+        made = np.concatenate([_quantized(piece, scale_type, blocks, self.part, self.name) for piece in pieces])
         if blocks.takes_lines:
             made = made.T
         if self.part is Part.SCALES:
@@ -195,10 +189,10 @@ class QuantizedMatrix(Source):
         return array
 
 
-def _quantized(floats: Array, scale_type: np.dtype[Any], blocks: Blocks, part: Part) -> Array | None:
+def _quantized(floats: Array, scale_type: np.dtype[Any], blocks: Blocks, part: Part, name: str) -> Array:
     """A part of columns of floats, with blocks along the first axis; integers and zero points have a byte each.
 
-    There is none if a scale is not finite.
+    Raises: TensorDataError if a scale is not finite.
     """
     length, lines = floats.shape
     if rest := -length % blocks.size:
@@ -218,7 +212,8 @@ def _quantized(floats: Array, scale_type: np.dtype[Any], blocks: Blocks, part: P
             nothing = middle if blocks.divides else 0  # the zero point of a block of zeros
             zeros = rounded(np.where(scales == 0, nothing, -least / scales)).clip(0, most)
         if not np.isfinite(scales).all():
-            return None
+            problem = "has numbers that are too large or not finite"
+            raise TensorDataError(f"the weight {name} {problem}, so it cannot be quantised; keep its nodes")
         if part is not Part.INTEGERS:
             made: Array = scales.astype(scale_type) if part is Part.SCALES else zeros.astype(np.uint8)
             return made
