@@ -22,6 +22,7 @@ from formats.editing.scopes import (
     names_taken,
     nodes_named,
     subgraphs_of,
+    training_bindings,
     used_in,
 )
 from formats.editing.surgery import make_node
@@ -117,6 +118,7 @@ class _Quantization:
         self.model, self.type_name, self.forms, self.block, self.keep = model, type_name, forms, block, keep
         self.bits, self.symmetric = WEIGHT_TYPES[type_name]
         self.taken = names_taken(model)
+        self.trained = [entry.key or "" for entry in training_bindings(model)]
         self.made: dict[tuple[int, Blocks], list[str]] = {}  # the names of the parts, by the tensor
         self.floats: dict[tuple[int, Blocks], str] = {}  # the names of matrices that DequantizeLinear makes
         self.dequantizing: dict[int, list[Node]] = {}  # nodes for the beginning of graphs, by identity
@@ -134,6 +136,7 @@ class _Quantization:
         if (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS:
             others = [name for name in others if name not in constants]
         others += [name for node in graph.node for name in node.output]
+        others += self.trained
         constants.update(dict.fromkeys(others))
         visible = outer.new_child(constants)
         for node in graph.node:

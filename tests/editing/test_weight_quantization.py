@@ -185,6 +185,20 @@ def test_a_weight_without_columns_stays() -> None:
     np.testing.assert_array_equal(run(new), run(quantized(made(), "int4", runtime="onnxruntime")))
 
 
+def test_a_weight_that_is_trained_stays() -> None:
+    """A weight that training changes is no constant, so its product stays as it is."""
+    proto = made()
+    training = proto.training_info.add()
+    training.algorithm.name = "step"
+    training.algorithm.node.append(helper.make_node("Neg", ["first"], ["first_new"]))
+    training.algorithm.output.append(helper.make_tensor_value_info("first_new", FLOAT, [96, 100]))
+    binding = training.update_binding.add()
+    binding.key, binding.value = "first", "first_new"
+    new = quantized(proto, "int4", runtime="onnxruntime")
+    assert operators(new)[:3] == ["GatherBlockQuantized", "MatMul", "MatMulNBits"]
+    assert "first" in [tensor.name for tensor in new.graph.initializer]
+
+
 def test_weights_in_branches() -> None:
     """A product in a branch uses the weight of the graph around it, and one that an inner name hides stays."""
     branches = {}
