@@ -29,7 +29,7 @@ _NAMES = {
     "verbs.steps.planning": "raise_model",
     "editing.model_edits": "to_dtype",
     "editing.patterns": "Match",
-    "editing.surgery": "make_attribute make_node make_value_info",
+    "editing.nodes": "make_attribute make_node make_value_info",
     "editing.values": "Value",
     "verbs.edit": "edit extract merge",
     "verbs.compare": "Comparison Difference diff",

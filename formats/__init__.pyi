@@ -7,8 +7,8 @@ from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
 from formats.codecs.contract import ReadOptions
 from formats.codecs.keys import Key
 from formats.editing.model_edits import to_dtype
+from formats.editing.nodes import make_attribute, make_node, make_value_info
 from formats.editing.patterns import Match
-from formats.editing.surgery import make_attribute, make_node, make_value_info
 from formats.editing.values import Value
 from formats.errors import (
     CryptError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from formats.editing.node_forms import constant_node
+from formats.editing.nodes import constant_node
 from formats.editing.renaming import apply
 from formats.editing.scopes import all_messages, defined_in, fresh, scope_of
 from formats.ir.attributes import attribute_named

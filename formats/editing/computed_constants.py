@@ -17,7 +17,7 @@ import numpy as np
 from formats.editing.branches import Names, branch_of, inlined
 from formats.editing.folding import FOLDED, INTEGERS, MOST_ELEMENTS, most_elements
 from formats.editing.inference import check_again, without_stated
-from formats.editing.node_forms import constant_node, constant_of_node
+from formats.editing.nodes import constant_node, constant_of_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.pruning import pruned_from
 from formats.editing.scopes import (

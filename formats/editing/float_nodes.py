@@ -12,8 +12,8 @@ from __future__ import annotations
 import typing
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from formats.editing.nodes import make_attribute
 from formats.editing.scopes import free, subgraphs_of
-from formats.editing.surgery import make_attribute
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied

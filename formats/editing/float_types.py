@@ -29,7 +29,7 @@ from formats.editing.float_nodes import (
     with_element,
     with_type,
 )
-from formats.editing.operator_sets import version_of, with_opset
+from formats.editing.nodes import make_attribute, make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
     all_messages,
@@ -41,7 +41,7 @@ from formats.editing.scopes import (
     shape_of,
     subgraphs_of,
 )
-from formats.editing.surgery import make_attribute, make_node
+from formats.editing.versions.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
 from formats.ir import ONNX, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.copies import copied

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from formats.editing.node_forms import constant_of_node
+from formats.editing.nodes import constant_of_node
 from formats.editing.scopes import main_graph
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.attributes import attribute_named, get_int

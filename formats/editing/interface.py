@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from formats.editing.node_forms import constant_node
-from formats.editing.operator_sets import version_of
+from formats.editing.nodes import constant_node, make_node
 from formats.editing.options import LAYOUTS, Edit, EditResult
 from formats.editing.renaming import apply
 from formats.editing.scopes import fresh, main_graph, names_of, scopes_of, shape_of
-from formats.editing.surgery import make_node, rename_uses
+from formats.editing.surgery import rename_uses
+from formats.editing.versions.operator_sets import version_of
 from formats.errors import EditError
 from formats.ir import ONNX, dtypes
 from formats.ir.copies import copied

@@ -15,9 +15,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.inference import names_in_dim
-from formats.editing.node_forms import constant_of_node
-from formats.editing.operator_sets import version_of
+from formats.editing.nodes import constant_of_node
 from formats.editing.scopes import main_graph, shape_of, subgraphs_of
+from formats.editing.versions.operator_sets import version_of
 from formats.errors import FormatError
 from formats.ir import ONNX, STANDARD_DOMAINS
 from formats.ir.attributes import attribute_named

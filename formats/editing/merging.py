@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.dims import set_symbols, symbols_of
 from formats.editing.extraction import all_nodes
-from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
 from formats.editing.renaming import Renamer
 from formats.editing.scopes import fresh, main_graph, pair_of, scope_of, shape_of
+from formats.editing.versions.operator_sets import version_of, with_opset
 from formats.errors import EditError, UnsupportedError
 from formats.ir import ONNX, domain_key, dtypes
 from formats.ir.copies import copied

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.editing.extraction import all_nodes
 from formats.editing.inference import check_again, infer_following
+from formats.editing.nodes import make_attribute
 from formats.editing.options import LARGEST_DIM, SETTING, Edit, EditResult
 from formats.editing.scopes import main_graph, subgraphs_of
-from formats.editing.surgery import NamedNodes, make_attribute
+from formats.editing.surgery import NamedNodes
 from formats.errors import EditError
 from formats.ir import NEWEST_IR_VERSION, ONNX, domain_key
 from formats.ir.attributes import attribute_named

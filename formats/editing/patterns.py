@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from formats.editing.inference import infer_following
-from formats.editing.node_forms import constant_node, value_of
+from formats.editing.nodes import constant_node, make_node, value_of
 from formats.editing.pruning import needed_for_training, prune_in
 from formats.editing.renaming import apply
 from formats.editing.scopes import (
@@ -26,7 +26,7 @@ from formats.editing.scopes import (
     scope_of,
     subgraphs_of,
 )
-from formats.editing.surgery import bypass_in, in_order, make_node
+from formats.editing.surgery import bypass_in, in_order
 from formats.editing.values import Value, Values
 from formats.errors import EditError
 from formats.ir import FIRST_WITH_CONSTANTS, ONNX, domain_key, dtypes

@@ -15,7 +15,7 @@ import numpy as np
 
 from formats.editing.folding import FOLDED, constants_of
 from formats.editing.inference import after, without_stated
-from formats.editing.node_forms import constant_node
+from formats.editing.nodes import constant_node
 from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError

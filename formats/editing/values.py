@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any
 
-from formats.editing.node_forms import constant_of_node
+from formats.editing.nodes import constant_of_node
 from formats.editing.scopes import defined_in, names_used
 from formats.ir import FIRST_WITH_CONSTANTS
 from formats.ir.model import Graph, Node, Tensor, Type, entries, type_of_tensor

@@ -13,7 +13,7 @@ from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.onnxruntime_releases import lacks
-from formats.editing.operator_sets import version_of, with_opset
+from formats.editing.nodes import make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
     all_messages,
@@ -25,7 +25,7 @@ from formats.editing.scopes import (
     training_bindings,
     used_in,
 )
-from formats.editing.surgery import make_node
+from formats.editing.versions.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.attributes import get_float, get_int

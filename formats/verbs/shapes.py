@@ -11,7 +11,7 @@ from formats.editing.float_types import expand_calls
 from formats.editing.folding import FOLDED, constants_of
 from formats.editing.inference import infer_known_in
 from formats.editing.macs import dim_of, macs_of
-from formats.editing.node_forms import constant_node
+from formats.editing.nodes import constant_node
 from formats.editing.scopes import main_graph, shape_of
 from formats.editing.surgery import in_order
 from formats.errors import ExternalDataError, UnsupportedError

@@ -12,7 +12,8 @@ import pytest
 from onnx import helper
 
 import formats
-from formats.editing.surgery import make_attribute, make_node, make_value_info, sort_in
+from formats.editing.nodes import make_attribute, make_node, make_value_info
+from formats.editing.surgery import sort_in
 from tests.editing.nested_models import X, nested, results, small
 
 MOST_LINES = 26  # of the ten changes with onnx-ir

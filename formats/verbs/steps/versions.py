@@ -18,11 +18,11 @@ from formats.codecs.onnxruntime_releases import (
     newest_with_kernels,
     operators_of,
 )
-from formats.editing.ir_versions import with_ir_version
-from formats.editing.operator_rewritings import EMPTY
-from formats.editing.operator_sets import version_of, with_opset
 from formats.editing.options import Edit, EditResult
 from formats.editing.surgery import in_order
+from formats.editing.versions.ir_versions import with_ir_version
+from formats.editing.versions.operator_rewritings import EMPTY
+from formats.editing.versions.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, walk
 from formats.ir.attributes import attribute_named

@@ -7,16 +7,15 @@ each form is worked out once.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from formats.editing.surgery import make_attribute, make_node
+from formats.editing.nodes import make_attribute, make_node, value_of
 from formats.errors import UnsupportedError
-from formats.ir import STANDARD_DOMAINS, dtypes
+from formats.ir import dtypes
 from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
 from formats.ir.model import (
     Attribute,
-    AttributeType,
     Dimension,
     Graph,
     Node,
@@ -27,7 +26,7 @@ from formats.ir.model import (
     ValueInfo,
     entries,
 )
-from formats.ir.storage import constant_of, from_numpy
+from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import without_weights
 from formats.onnxpb.wire.encoder import encoded
 from formats.tensordata.plan import SPECIAL
@@ -40,23 +39,8 @@ if TYPE_CHECKING:
     from formats.tensordata.plan import Seen
 
 
-_ZEROS: Final[dict[int | None, Any]] = {AttributeType.FLOAT: 0.0, AttributeType.INT: 0, AttributeType.STRING: ""}
-
-
 class NoFormError(UnsupportedError):
     """A node has no form in another version of its operator set, for this reason."""
-
-
-def value_of(attribute: Attribute) -> Any:
-    """The value of an attribute: a number, a text, a list of numbers or of bytes, a tensor, or a graph."""
-    for field in ("t", "g", "i", "f"):
-        if (value := getattr(attribute, field)) is not None:
-            return value
-    if attribute.s is not None:
-        return attribute.s.decode(errors="replace")
-    if attribute.type in _ZEROS:  # protobuf writes no value for zero
-        return _ZEROS[attribute.type]
-    return next((entries(attribute, field) for field in ("ints", "floats", "strings") if entries(attribute, field)), [])
 
 
 class LoneNode(NamedTuple):
@@ -202,20 +186,6 @@ class NodeForm:
     def tell(self, text: str, seen: Seen = SPECIAL) -> None:
         """Add what the new nodes compute differently, and when it can be seen."""
         self.differences.setdefault(text, seen)
-
-
-def constant_of_node(node: Node) -> Tensor | None:
-    """The tensor of a Constant under the name of its output; `None` for other nodes, and for one that is sparse."""
-    attributes = entries(node, "attribute")
-    if node.op_type != "Constant" or node.domain not in STANDARD_DOMAINS or len(node.output) != 1 or not attributes:
-        return None
-    tensor = None if attributes[0].ref_attr_name else constant_of(attributes[0])
-    return None if tensor is None else replace(tensor, name=node.output[0])
-
-
-def constant_node(tensor: Tensor) -> Node:
-    """A constant as a node, which functions and models before IR version 4 need."""
-    return Node([], [tensor.name or ""], None, "Constant", attribute=[Attribute("value", type=4, t=tensor)])
 
 
 def lone_node(node: Node, types: Callable[[str], Type | None], constants: Callable[[str], Tensor | None]) -> LoneNode:

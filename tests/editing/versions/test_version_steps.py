@@ -18,8 +18,8 @@ from onnx import TensorProto, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import formats
-from formats.editing import node_conversion, operator_sets, version_steps
-from formats.editing.operator_sets import with_opset
+from formats.editing.versions import node_conversion, operator_sets, version_steps
+from formats.editing.versions.operator_sets import with_opset
 from formats.errors import UnsupportedError
 from formats.ir import MACHINE_LEARNING
 from formats.onnxpb.operator_sets import is_same_text

@@ -10,10 +10,11 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.extraction import all_nodes
-from formats.editing.node_conversion import converted, instance, since
-from formats.editing.node_forms import NoFormError, constant_node, constant_of_node, lone_node
+from formats.editing.nodes import constant_node, constant_of_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import defined_in, names_used, subgraphs_of
+from formats.editing.versions.node_conversion import converted, instance, since
+from formats.editing.versions.node_forms import NoFormError, lone_node
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, ONNX, domain_key, walk
 from formats.ir.attributes import attribute_named
@@ -30,7 +31,7 @@ from formats.words import counted, joined, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.editing.versions.node_forms import LoneNode, NodeForm
     from formats.ir.functions import Key
     from formats.ir.model import OperatorSetId
     from formats.tensordata.plan import Seen

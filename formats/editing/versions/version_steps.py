@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.operator_rewritings import (
+from formats.editing.versions.operator_rewritings import (
     cast_down,
     cast_up,
     constant_down,
@@ -60,7 +60,7 @@ from formats.editing.operator_rewritings import (
     tile_up,
     tree_tensors_down,
 )
-from formats.editing.resize_rewritings import (
+from formats.editing.versions.resize_rewritings import (
     resize_axes_down,
     resize_places_down,
     resize_places_up,
@@ -70,7 +70,7 @@ from formats.editing.resize_rewritings import (
     upsample_scales_up,
     upsample_up,
 )
-from formats.editing.rewritings import (
+from formats.editing.versions.rewritings import (
     SCAN,
     attributes_of,
     axes_down,
@@ -100,7 +100,7 @@ from formats.ir import MACHINE_LEARNING, ONNX
 from formats.onnxpb.operator_sets import is_same_text
 
 if TYPE_CHECKING:
-    from formats.editing.rewritings import Rewriting
+    from formats.editing.versions.rewritings import Rewriting
 
 
 class Step(NamedTuple):

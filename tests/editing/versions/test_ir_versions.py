@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing.ir_versions import with_ir_version
+from formats.editing.versions.ir_versions import with_ir_version
 from formats.errors import UnsupportedError
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.editing.node_forms import NoFormError, constant_of_node
-from formats.editing.rewritings import axis_down, constant_of, data_type, from_start
+from formats.editing.nodes import constant_of_node
+from formats.editing.versions.node_forms import NoFormError
+from formats.editing.versions.rewritings import axis_down, constant_of, data_type, from_start
 from formats.ir import dtypes
 from formats.ir.model import entries
 from formats.tensordata.plan import RARE
@@ -19,7 +20,7 @@ from formats.tensordata.plan import RARE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.editing.versions.node_forms import LoneNode, NodeForm
 
 EMPTY: Final = "empty tensors may get another shape, because Reshape writes no dims of zero without allowzero"
 EVEN: Final = "its last part may be smaller than the others, which Split cannot do before version 18"

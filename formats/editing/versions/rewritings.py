@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.editing.node_forms import NoFormError
+from formats.editing.versions.node_forms import NoFormError
 from formats.ir import dtypes
 from formats.tensordata.plan import RARE
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeAlias
 
-    from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.editing.versions.node_forms import LoneNode, NodeForm
 
     Rewriting: TypeAlias = Callable[[LoneNode, NodeForm], None]
 

@@ -10,17 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.editing.node_forms import (
-    LoneNode,
-    NodeForm,
-    NoFormError,
-    constant_node,
-    constant_of_node,
-    lone_node,
-)
-from formats.editing.older_operators import OLDER
+from formats.editing.nodes import constant_node, constant_of_node
 from formats.editing.scopes import names_used, subgraphs_of
-from formats.editing.version_steps import Step, step_to
+from formats.editing.versions.node_forms import LoneNode, NodeForm, NoFormError, lone_node
+from formats.editing.versions.older_operators import OLDER
+from formats.editing.versions.version_steps import Step, step_to
 from formats.extras import needed
 from formats.ir import ONNX
 from formats.ir.copies import copied

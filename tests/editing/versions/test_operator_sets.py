@@ -12,10 +12,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
-from formats.editing import node_conversion, operator_rewritings, version_steps
-from formats.editing.node_forms import LoneNode, NoFormError
-from formats.editing.operator_sets import version_of, with_opset
-from formats.editing.version_steps import Step
+from formats.editing.versions import node_conversion, operator_rewritings, version_steps
+from formats.editing.versions.node_forms import LoneNode, NoFormError
+from formats.editing.versions.operator_sets import version_of, with_opset
+from formats.editing.versions.version_steps import Step
 from formats.errors import UnsupportedError
 from formats.ir import ONNX
 from formats.onnxpb.operator_sets import form_of, signatures_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.node_forms import NoFormError
-from formats.editing.rewritings import INDICES
+from formats.editing.versions.node_forms import NoFormError
+from formats.editing.versions.rewritings import INDICES
 from formats.ir import dtypes
 from formats.onnxpb.value_types import operator_type_text
 from formats.tensordata.plan import RARE
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.editing.versions.node_forms import LoneNode, NodeForm
 
     OlderRewriting: TypeAlias = Callable[[LoneNode, NodeForm, int], None]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from formats.editing.node_forms import NoFormError
-from formats.editing.rewritings import constant_of, from_start
+from formats.editing.versions.node_forms import NoFormError
+from formats.editing.versions.rewritings import constant_of, from_start
 from formats.ir import dtypes
 
 if TYPE_CHECKING:
-    from formats.editing.node_forms import LoneNode, NodeForm
+    from formats.editing.versions.node_forms import LoneNode, NodeForm
 
 PLACES: Final = "before version 11, ONNX does not say which places of its input it reads"
 

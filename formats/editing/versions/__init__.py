@@ -1,0 +1,1 @@
+"""A model in other versions of its operator sets, or in another IR version: nodes in the form of each version."""
