@@ -31,7 +31,7 @@ MAX_CACHED_LENGTH = 200  # of the texts and dims of a question
 def in_units(nbytes: float) -> str:
     """Return a size as text for people, in powers of 1000."""
     power = 0
-    while nbytes >= 1000 and power < len(UNITS) - 1:
+    while round(nbytes, min(power, 1)) >= 1000 and power < len(UNITS) - 1:  # 999,999 bytes are 1.0 MB
         nbytes, power = nbytes / 1000, power + 1
     return f"{nbytes:.{min(power, 1)}f} {UNITS[power]}"
 

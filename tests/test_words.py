@@ -21,6 +21,8 @@ from formats.words import SIZE_UNITS, counted, in_units, joined, listed, nearest
         (0, "0 bytes"),
         (999, "999 bytes"),
         (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_999, "1.0 MB"),
         (410_200_000, "410.2 MB"),
         (1_340_000_000, "1.3 GB"),
         (2_500_000_000_000, "2500.0 GB"),

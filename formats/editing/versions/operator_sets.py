@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.editing.extraction import all_nodes
 from formats.editing.nodes import constant_node, constant_of_node
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import defined_in, names_used, subgraphs_of
+from formats.editing.scopes import all_messages, defined_in, names_used, subgraphs_of
 from formats.editing.versions.node_conversion import converted, instance, since
 from formats.editing.versions.node_forms import NoFormError, lone_node
 from formats.errors import FormatError, MissingPackageError, UnsupportedError
@@ -213,7 +213,7 @@ class _SetConversion:
                 self.refusals[key] = error.message
         if self.refusals:
             raise UnsupportedError(self.refusal())
-        for graph in _all_graphs(self.model):
+        for graph in all_messages(self.model):
             self.put_in(graph)
         self.drop_unused()
 
@@ -242,12 +242,12 @@ class _SetConversion:
     def drop_unused(self) -> None:
         """Drop constants that only converted nodes used, as an attribute has their value now."""
         used: set[str] = set()
-        for graph in _all_graphs(self.model):
+        for graph in all_messages(self.model):
             used.update(*map(names_used, graph.node))
             used.update(value if isinstance(value, str) else value.name or "" for value in graph.output)
             used.update(() if isinstance(graph, Function) else (value.name or "" for value in graph.input))
         unused = self.dropped_inputs - used
-        for graph in _all_graphs(self.model):
+        for graph in all_messages(self.model):
             graph.node = [
                 node for node in graph.node if node.op_type != "Constant" or not unused.issuperset(node.output)
             ]
@@ -285,11 +285,6 @@ class _SetConversion:
             names = ", ".join(sorted(f"{name} x {counts[name or '']}" for name in defined))
             text += f"; written with other operators: {names}"
         return text
-
-
-def _all_graphs(model: Model) -> list[Graph | Function]:
-    """All graphs and functions of a model."""
-    return [*(graph for _, graph in walk.graphs(model)), *model.functions]
 
 
 def _callers_first(functions: Mapping[Key, Function]) -> list[Key]:
