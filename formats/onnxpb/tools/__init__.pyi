@@ -1,0 +1,4 @@
+# Written by schemas/generate.py from tools of onnx; do not edit.
+# ruff: noqa
+# fmt: off
+
