@@ -24,9 +24,9 @@ HEAD = "# Written by schemas/generate.py from {name} of onnx; do not edit.\n# ru
 COPIED = (
     *("backend", "backend.base", "checker", "compose", "helper", "inliner", "model_container", "numpy_helper"),
     *("parser", "printer", "reference", "reference.op_run", "reference.reference_evaluator", "shape_inference"),
-    *("utils", "version_converter"),
+    *("tools", "tools.replace_constants", "tools.update_model_dims", "utils", "version_converter"),
 )
-AS_THEY_ARE = ("defs", "onnx_cpp2py_export", "tools", "tools.replace_constants", "tools.update_model_dims", "version")
+AS_THEY_ARE = ("defs", "onnx_cpp2py_export", "version")
 OF_CLASSES = ("onnx_data_pb", "onnx_data_pb2", "onnx_ml_pb2", "onnx_pb")  # modules with the message classes
 STUBS = {*COPIED, *AS_THEY_ARE, *OF_CLASSES}
 PACKAGES = ("backend", "reference", "tools")
@@ -131,7 +131,8 @@ def _copied(name: str) -> str:
     assert spec is not None and spec.origin is not None  # its code is a file
     body = ast.parse(Path(spec.origin).read_text("utf-8")).body
     body = [Written().visit(statement) for statement in body]
-    public = {*getattr(import_module(f"{ONNX}.{name}"), "__all__", ())}
+    module = import_module(f"{ONNX}.{name}")
+    public = {*getattr(module, "__all__", ())}
     text = "\n".join(line for statement in body for line in _definition(statement))
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} | {"Any"}
     imports = {word: line for word, line in _imports(body, public) if word in used | public}
@@ -139,8 +140,18 @@ def _copied(name: str) -> str:
     imports.setdefault("Any", "from typing import Any")
     if MESSAGE in used:
         imports[MESSAGE] = f"from formats.onnx_compat.protos.message import {MESSAGE}"
-    stated = [_from(f"{ONNX}.{name}", values)] if values else []
-    return "\n".join([*imports.values(), *stated, *([text, ""] if text else [""])])
+    errors = [value for value in values if _is_error(getattr(module, value))]  # native, and known without `onnx`
+    lines = [
+        *imports.values(),
+        *(f"class {error}({getattr(module, error).__base__.__name__}): ..." for error in errors),
+    ]
+    if others := [value for value in values if value not in errors]:
+        lines.append(_from(f"{ONNX}.{name}", others))
+    return "\n".join([*lines, text, ""] if text else [*lines, ""])
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception)
 
 
 def _values(body: list[ast.stmt]) -> Iterator[str]:

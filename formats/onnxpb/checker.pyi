@@ -6,11 +6,11 @@ import os
 import formats.onnxpb as onnx
 import onnx.onnx_cpp2py_export.checker as C
 from typing import Any
+class ValidationError(Exception): ...
 from onnx.checker import (
     DEFAULT_CONTEXT as DEFAULT_CONTEXT,
     LEXICAL_SCOPE_CONTEXT as LEXICAL_SCOPE_CONTEXT,
     MAXIMUM_PROTOBUF as MAXIMUM_PROTOBUF,
-    ValidationError as ValidationError,
 )
 
 def check_value_info(value_info: onnx.ValueInfoProto, ctx: C.CheckerContext=...) -> None:

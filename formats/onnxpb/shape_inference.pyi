@@ -10,10 +10,10 @@ from formats.onnxpb.onnx_pb import ModelProto
 from formats.onnxpb.onnx_pb import TypeProto
 from collections.abc import Sequence
 from typing import Any
+class InferenceError(Exception): ...
 from onnx.shape_inference import (
     GraphInferencer as GraphInferencer,
     InferenceContext as InferenceContext,
-    InferenceError as InferenceError,
 )
 
 def infer_shapes(model: ModelProto | bytes, check_type: bool=..., strict_mode: bool=..., data_prop: bool=...) -> ModelProto:

@@ -4,9 +4,6 @@
 
 from formats.onnxpb import ModelProto
 from typing import Any
-from onnx.version_converter import (
-    ConvertError as ConvertError,
-)
-
+class ConvertError(Exception): ...
 def convert_version(model: ModelProto, target_version: int) -> ModelProto:
     ...

@@ -2,3 +2,4 @@
 # ruff: noqa
 # fmt: off
 
+from typing import Any

@@ -2,6 +2,7 @@
 # ruff: noqa
 # fmt: off
 
-from onnx.tools.update_model_dims import (
-    update_inputs_outputs_dims as update_inputs_outputs_dims,
-)
+from typing import Any
+from formats.onnxpb import ModelProto
+def update_inputs_outputs_dims(model: ModelProto, input_dims: dict[str, list[Any]], output_dims: dict[str, list[Any]]) -> ModelProto:
+    ...
