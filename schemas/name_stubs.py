@@ -35,6 +35,7 @@ def _stub(name: str) -> str:
     for inner, names in sorted(table.items()):
         lines.append(_import(f"formats.{inner}", sorted(names.split(), key=_order)))
     if "_OF_ONNX" in namespace:  # modules and names that another package has, which may be missing
+        lines[0] = f"# ruff: noqa: I001\n{lines[0]}"
         lines.insert(1, "from typing import Any\n")
         words = [word for word in namespace["_OF_ONNX"].split() if not word.startswith("_")]
         lines += [f"from {name} import {word} as {word}" for word in words if word in STUBS]

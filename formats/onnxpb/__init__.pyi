@@ -1,3 +1,4 @@
+# ruff: noqa: I001
 # Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.
 
 from typing import Any
