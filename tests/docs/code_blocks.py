@@ -12,7 +12,6 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", *PAG
 SHOWN_IN_PARTS = (
     "docs/operators.md",
     "docs/onnxz.md",
-    "docs/onnxz_notes.md",
 )  # they show parts of the code, which other tests compare
 
 
