@@ -50,6 +50,7 @@ def test_vectors_are_those_of_the_reader() -> None:
             assert (folder / name).read_text(encoding="utf-8") == content
     vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
     assert len({vector["name"] for vector in vectors}) == len(vectors) > 400
+    assert f"{len(vectors)} test vectors" in SPECIFICATION.with_name("rfc.md").read_text(encoding="utf-8")
 
 
 def requirements() -> dict[str, str]:
