@@ -31,7 +31,7 @@ from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, block
 from tests.programs import need
 from tests.rten import rten_tables
 
-IN_ORDER = ("docs/tutorial.md", "docs/links.md", "docs/onnxz_notes.md", "docs/ort.md")  # each runs as a whole
+IN_ORDER = ("docs/tutorial.md", "docs/links.md", "docs/archives.md", "docs/ort.md")  # each runs as a whole
 RECIPES = (*IN_ORDER, "docs/recipes.md")  # their commands and code run in the order of the page
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
