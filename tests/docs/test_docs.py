@@ -31,7 +31,8 @@ from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, block
 from tests.programs import need
 from tests.rten import rten_tables
 
-RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code run in the order of the page
+IN_ORDER = ("docs/tutorial.md", "docs/links.md", "docs/archives.md", "docs/ort.md")  # each runs as a whole
+RECIPES = (*IN_ORDER, "docs/recipes.md")  # their commands and code run in the order of the page
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
     *("pip install", "python -m pip install", "mkdir -p", "cargo build", "python3 -m venv", ". .venv/bin/activate"),
@@ -48,8 +49,8 @@ def all_blocks(language: str) -> list[Block]:
 
 
 def recipes() -> list[tuple[str, list[Block]]]:
-    """Return the blocks of each recipe, and those of the tutorial, which is one recipe."""
-    found = [("docs/tutorial.md", [block for block in blocks("docs/tutorial.md") if block.language != "text"])]
+    """Return the blocks of each recipe, and those of the pages that are one recipe each."""
+    found = [(page, [block for block in blocks(page) if block.language in ("console", "python")]) for page in IN_ORDER]
     text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     starts = [text.count("\n", 0, match.start()) + 1 for match in re.finditer(r"^## ", text, re.MULTILINE)]
     for start, end in zip(starts, [*starts[1:], text.count("\n") + 1], strict=True):
@@ -298,7 +299,7 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 def test_kinds_of_losses_are_those_of_the_code() -> None:
     """The kinds of losses in `docs/rten.md` are those of the package for RTen."""
     text = rten_tables.DOCUMENT.read_text(encoding="utf-8")
-    described = re.findall(r"^\| `(\w+)` \|", text.partition("## Losses")[2], re.MULTILINE)
+    described = re.findall(r"^\| `(\w+)` \|", text.partition("## Losses")[2].partition("## How")[0], re.MULTILINE)
     modules = [path.read_text(encoding="utf-8") for path in (ROOT / "formats" / "rten").rglob("*.py")]
     used = {kind for module in modules for kind in re.findall(r'(?:losses\.add|note)\(\s*"(\w+)"', module)}
     assert len(described) == len(set(described))
