@@ -1,4 +1,4 @@
-"""What the pages promise: each promise names its test in the last table of docs/security.md, and numbers are right."""
+"""What the pages promise: each promise has its tests in promises.txt, and the numbers of the pages are right."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from tests.docs.code_blocks import ROOT
 from tests.onnxzip import zip_readers
 
 PAGE = "docs/security.md"
-TITLE = "## Which test holds which promise"
+PROMISES = ROOT / "tests" / "docs" / "promises.txt"
 # The sections and lists that promise nothing: each says why.
 WITHOUT_PROMISE = {
     "Who the attacker is": "definitions",
     "Not promised": "what is not promised",
     "What was tested": "a record of runs",
     "Which stores were tested": "a record of runs",
-    "Options of a store": "what to type; the last sentence has a row",
+    "Options of a store": "what to type; the last sentence is in the file",
     "Recipes": "commands",
     "Removal": "what we will do",
     "Security": "the introduction",
     "Models in stores and on servers": "the introduction",
-    "What is stable": "the introduction; its table has rows",
+    "What is stable": "the introduction; the cells of its table are in the file",
 }
 
 
@@ -48,26 +48,24 @@ def flat(text: str) -> str:
 
 
 def page(name: str) -> str:
-    """Return the text of a page without the table of promises."""
-    return (ROOT / name).read_text(encoding="utf-8").partition(TITLE)[0]
+    """Return the text of a page."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 ROWS = [
-    tuple(cell.strip() for cell in line.strip("|").split(" | "))
-    for line in (ROOT / PAGE).read_text(encoding="utf-8").partition(TITLE)[2].splitlines()
-    if line.startswith("| ") and not line.startswith("| page")
+    tuple(line.split(" | "))
+    for line in PROMISES.read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
 ]
 QUOTED = {name: [promise for where, promise, _ in ROWS if where == name] for name in {row[0] for row in ROWS}}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}: {row[1][:40]}" for row in ROWS])
 def test_a_promise_is_in_its_page_and_its_tests_exist(row: tuple[str, str, str]) -> None:
-    """The page says what the table quotes, and each test that the table names is a function of that file."""
+    """The page has the words of the promise, and each test that the file names is a function."""
     name, promise, tests = row
     assert promise in flat(page(name))
-    names = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
-    assert len(names) == tests.count("`") / 2 > 0
-    for path, test in names:
+    for path, test in (each.split("::") for each in tests.split(", ")):
         functions = {
             node.name
             for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body
@@ -88,14 +86,14 @@ def parts(name: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", [PAGE, "docs/remote.md", "docs/stability.md"])
 def test_no_promise_is_without_a_test(name: str) -> None:
-    """Each section without a list, and each item of a list, has a promise in the table, or is listed as without one."""
+    """Each section without a list, and each item of a list, has a promise in the file, or is listed as without one."""
     for title, text in parts(name):
         if text and title not in WITHOUT_PROMISE:
             assert any(promise in text for promise in QUOTED[name]), (title, text[:80])
 
 
 def test_each_promise_of_the_readme_has_a_test() -> None:
-    """Each item of the README's list of what one can rely on is in the table."""
+    """Each item of the README's list of what one can rely on is in the file."""
     text = page("README.md").partition("## What you can rely on")[2].partition("\n## ")[0]
     titles = re.findall(r"^- \*\*(.+?)\*\*", text, flags=re.MULTILINE)
     assert QUOTED["README.md"] == titles
