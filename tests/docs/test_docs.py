@@ -25,11 +25,11 @@ from formats.cli.typer_commands import EXAMPLES
 from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec, Runtime
 from formats.testing.checks import OF_CODEC, OF_MODEL
-from formats.verbs.verifying.findings import CODES
 from tests.commands import run
 from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 from tests.programs import need
 from tests.rten import rten_tables
+from tests.verbs.faulty_models import FAULTS
 
 RECIPES = ("docs/tutorial.md", "docs/recipes.md")  # their commands and code run in the order of the page
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
@@ -180,6 +180,17 @@ def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
     """Every Python block runs from the root of the repository."""
     done = python("-W", "error", "-c", block.text)
     assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in all_blocks("text") if block.text.startswith("$ formats ")], ids=identify
+)
+def test_shown_output_is_real(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text block that begins with a command has what the command prints."""
+    (folder / "cycle.onnx").write_bytes(FAULTS["cycle of two"].wrong.SerializeToString())
+    monkeypatch.chdir(folder)
+    line, _, shown = block.text.partition("\n")
+    assert shown == run(*shlex.split(line.removeprefix("$ "))).stdout
 
 
 def rings_of_recipes() -> list[Any]:
@@ -378,11 +389,8 @@ def kinds_in(*modules: str) -> set[str]:
     return kinds
 
 
-def test_kinds_of_findings_and_differences_are_documented() -> None:
-    """docs/json.md has each word for a kind that `verify` and `diff` write, and no other."""
+def test_kinds_of_differences_are_documented() -> None:
+    """docs/json.md has each word for a kind that `diff` writes, and no other."""
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
-    table = text.partition("| kind | what it is about |")[2].partition("\n\n")[0]
-    found = {rule.kind for rule in CODES.values()}
-    assert set(re.findall("^\\| `([a-z]+)`", table, re.MULTILINE)) == found
     listed = text.partition("\n## `diff`")[2].partition("`kind` (")[2].partition(")")[0]
     assert set(re.findall("`([a-z ]+)`", listed)) == kinds_in("compare")
