@@ -12,9 +12,9 @@ from formats.batch import manifest
 from formats.cli import several
 from formats.codecs import contract, keys
 from formats.editing import weight_files
-from formats.onnxpb import inference
+from formats.onnxpb import evaluation, inference
 from formats.onnxpb.encryption import crypt
-from formats.onnxpb.external import other_graphs, safetensors
+from formats.onnxpb.external import safetensors
 from formats.onnxpb.text import textfile
 from formats.rten.convert import budget
 from formats.tensordata import interrupted
@@ -122,6 +122,8 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"{inference.SECONDS:.0f} seconds of processor time and",
     f"and {inference.SECONDS_PER_BYTE * 1e6:.0f} microseconds more for each byte",
     f"at most {inference.MOST_NODES:,} nodes",
+    f"may take {mib(evaluation.MEMORY_BYTES)} of memory and {words(evaluation.MEMORY_PER_BYTE)} times its bytes",
+    f"and {evaluation.SECONDS:.0f} seconds of processor time",
     f"Text is indented by at most {textfile.MAX_MARGIN + 2} columns",
     f"at most {weight_files.MAX_ARRAYS:,} arrays",
     f"{weight_files.MAX_NPY_HEADER_BYTES:,} bytes for the header of an array",
@@ -138,9 +140,6 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"wait for it for at most {lock.WAIT_SECONDS:.0f} seconds",
     f"A journal has at most {mib(journal.MAX_JOURNAL_BYTES)}",
     f"at most {interrupted.MAX_FOUND:,} journals and {mib(interrupted.MAX_FOUND_BYTES)} in a folder",
-    f"if more than {mib(other_graphs.MAX_SEARCHED_BYTES)} of its graph",
-    f"more than {other_graphs.MAX_LOOKS:,} times {other_graphs.HEAD_BYTES >> 10} KiB of fields",
-    f"are larger than {mib(other_graphs.MAX_DECODED_BYTES)} together",
     f"A request ends after {stores.SILENCE_SECONDS:.0f} s without a byte",
     f"and one second for each {stores.LEAST_BYTES_PER_SECOND >> 10} KiB",
     f"the file has more than {mib(stores.WHOLE_BYTES)}",
