@@ -174,6 +174,24 @@ def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: py
     run_line(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models, monkeypatch)
 
 
+def edits() -> list[str]:
+    """Return the commands in the tables of docs/editing.md."""
+    text = (ROOT / "docs" / "editing.md").read_text(encoding="utf-8").partition("\n## On the command line\n")[2]
+    cells = re.findall(r"^\| .* \| `([^`]+)` \|$", text.partition("\n## ")[0], re.MULTILINE)
+    return [f"formats edit model.onnx new.onnx {cell}" if cell.startswith("-") else cell for cell in cells]
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("line", edits())
+def test_edits_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every edit in the tables of docs/editing.md works with the example model, and is done."""
+    np.save(many_models / "bias.npy", np.zeros(10, "float32"))
+    np.save(many_models / "image.npy", np.zeros((1, 1, 28, 28), "float32"))
+    monkeypatch.chdir(many_models)
+    done = run(*shlex.split(line), "--force", "--strict")
+    assert (0, "") == (done.exit_code, done.stderr), line
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)
 def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
