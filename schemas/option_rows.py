@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
@@ -208,14 +209,33 @@ def _none_last(parts: Sequence[str]) -> list[str]:
 
 def reference() -> str:
     """The text of `docs/options.md`."""
+    verbs_of: dict[tuple[str, str], list[str]] = {}
+    for verb in VERBS:
+        for panel, options in panels(verb.groups(False)).items():
+            verbs_of.setdefault((panel, _table(options)), []).append(f"`{verb.name}`")
+    headings: dict[tuple[str, str], str] = {}  # the second table with the title of another one names its verbs
+    for (panel, table), verbs in verbs_of.items():
+        headings[panel, table] = f"{panel}: {', '.join(verbs)}" if panel in headings.values() else panel
     parts = [REFERENCE]
     for verb in VERBS:
-        summary = inspect.cleandoc(verb.summary)
-        parts.append(f"## `formats {verb.name} {' '.join(verb.arguments)}`\n\n{summary}\n")
+        parts.append(f"## `formats {verb.name} {' '.join(verb.arguments)}`\n\n{inspect.cleandoc(verb.summary)}\n")
+        elsewhere = []
         for panel, options in panels(verb.groups(False)).items():
-            if panel != GENERAL or len(panels(verb.groups(False))) > 1:
-                parts.append(f"### {panel}\n" if panel != GENERAL else "### For all formats\n")
-            parts.append(_table(options))
+            table = _table(options)
+            heading = headings[panel, table]
+            if panel == GENERAL:
+                parts.append(table)
+            elif len(verbs_of[panel, table]) == 1:
+                parts.append(f"### {heading}\n\n{table}")
+            else:
+                title = panel.removeprefix("Options ")
+                elsewhere.append(f"[{title[:1].lower()}{title[1:]}](#{_anchor(heading)})")
+        if elsewhere:
+            parts.append(f"More options: {'; '.join(elsewhere)}.\n")
+    parts.append("## Options of several verbs\n")
+    for (panel, table), verbs in verbs_of.items():
+        if panel != GENERAL and len(verbs) > 1:
+            parts.append(f"### {headings[panel, table]}\n\nThe verbs: {', '.join(verbs)}.\n\n{table}")
     parts.append("## In the library only\n")
     parts.append("Keywords of `formats.save` and `formats.convert` for which there is no flag.\n")
     internal = [row for each in (EngineOptions, *TARGETS) for row in option_rows(each) if not row.flags]
@@ -229,6 +249,11 @@ def reference() -> str:
     )
     parts.append("---\n\n`python schemas/generate.py` makes this page from the options in the code.\n")
     return "\n".join(parts)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub and MkDocs make it."""
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 def _table(options: Sequence[tuple[OptionRow, Flag]]) -> str:
