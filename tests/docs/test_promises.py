@@ -145,7 +145,7 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"the file has more than {mib(stores.WHOLE_BYTES)}",
     f"It waits {stores.WAIT_SECONDS} s before the first retry",
     f"in parts of up to {mib(remote_file.PART_BYTES)}",
-    f"Our reader refuses all {ARCHIVES} archives",
+    f"`formats` refuses all {ARCHIVES} archives",
     f"{ARCHIVES} archives, {words(len(zip_readers.READERS))} other readers",
     f"each write of {len(test_plain_text.ROUTES)} routes",
     f"{words(len(test_permissions.MODES))} modes, {words(len(test_permissions.UMASKS))} umasks",
