@@ -17,7 +17,7 @@ from formats.editing.scopes import free, subgraphs_of
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
-from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT, FLOAT16
+from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT, FLOAT16, INT32, INT64
 from formats.ir.model import Tensor, entries
 from formats.ir.storage import constant_of, with_elements
 from formats.onnxpb.operator_sets import signature_of
@@ -57,6 +57,8 @@ class FloatType(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of its edits in a report: the option that asked for them."""
+        if self.number == INT32:
+            return "int32"
         return "dtype" if self.number == FLOAT16 else f"dtype={self.name}"
 
     @property
@@ -66,8 +68,8 @@ class FloatType(NamedTuple):
 
     @property
     def is_narrower(self) -> bool:
-        """Whether it has fewer bits than what becomes it."""
-        return self.number != FLOAT
+        """Whether floats with more bits become it, and are rounded."""
+        return self.number not in (FLOAT, INT32)
 
     def has(self, text: str) -> bool:
         """Whether it is the element type of a type, which is written as in ONNX's operator sets."""
@@ -84,13 +86,14 @@ FLOAT_TYPES: Final = {
         FloatType(FLOAT16, (FLOAT,), "65504", "6e-08", 2047),
         FloatType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41", in_sequences=False),
         FloatType(FLOAT, (FLOAT16, BFLOAT16)),
+        FloatType(INT32, (INT64,), in_sequences=False),
     )
 }
 
 FloatKind: TypeAlias = typing.Literal[
     "tensor", "container", "other"
 ]  # a float32 tensor, a sequence or optional of such, or neither
-_NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16)}
+_NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16, INT32, INT64)}
 
 
 class FloatValue:
@@ -109,6 +112,7 @@ class FloatValue:
         self.tensor: Tensor | None = None  # of a constant
         self.is_linked = False  # it goes in or out of a graph in a node, and is exact on both sides
         self.is_exact = False  # a node that stays needs all its digits
+        self.is_copied = False  # the other type is another constant, not cast from this one
         self.is_scaled = False  # by a number that is beyond the new type, so it may be beyond it, too
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
         self.names: dict[int, str] = {}
@@ -139,7 +143,7 @@ def float_kind(text: str, to: FloatType) -> FloatKind:
 
 
 def element_of(text: str) -> int | None:
-    """The number of the float type that the elements of a tensor have, or those in a sequence or an optional."""
+    """The number of the type that the elements of a tensor have, or those in a sequence or an optional."""
     while text.startswith(("seq(", "optional(")):
         text = text[text.index("(") + 1 : -1]
     return _NUMBERS.get(text)
@@ -188,20 +192,23 @@ class Weights:
 
     def of(self, tensor: Tensor, place: str) -> Tensor:
         """A tensor with its numbers in the type."""
-        from formats.tensordata.sources.transform import casting, narrowing
+        from formats.tensordata.sources.transform import casting, clamp, narrowing
 
         source, old = tensor.source(), BY_NUMBER[tensor.data_type or 0].numpy_name
         if any((found := self.beyond(tensor))[:3]):
             self._moved[place] = found
         self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
-        converted = (narrowing(self.to.name) if self.to.is_narrower else casting(old, self.to.name)).of(source)
+        if self.to.is_narrower:
+            converted = narrowing(self.to.name).of(source)
+        else:  # no other integer is beyond the type than the end of a Slice
+            converted = (clamp if self.to.number == INT32 else casting)(old, self.to.name).of(source)
         new = with_elements(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
         new.data_type = self.to.number
         return new
 
     def sentence(self) -> str:
         """What was done."""
-        nbytes = self.nbytes // 2 if self.to.is_narrower else self.nbytes * 2
+        nbytes = self.nbytes * 2 if self.to.number == FLOAT else self.nbytes // 2
         sizes = f"{in_units(self.nbytes)} -> {in_units(nbytes)}"
         return f"{counted(self.count, 'weight')} became {self.to.name}, {sizes}"
 
@@ -451,7 +458,8 @@ def _with_type(attribute: Attribute, to: FloatType) -> Attribute:
 def _constant(attribute: Attribute, place: str, weights: Weights) -> Attribute:
     """The value of a constant in the new type."""
     sources = weights.to.sources
-    if attribute.name in ("value_float", "value_floats") and (numbers := constant_of(attribute)) is not None:
+    numbers = constant_of(attribute) if attribute.t is None else None
+    if numbers is not None and numbers.data_type in sources:
         return make_attribute("value", weights.of(numbers, place))
     new = copied(attribute)
     if new.t is not None and new.t.data_type in sources:

@@ -15,6 +15,7 @@ from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_a
 from formats.editing.float_nodes import (
     FLOAT_TYPES,
     SCALING,
+    SMALL_BYTES,
     UNDEFINED,
     WITHOUT_KERNEL,
     FloatValue,
@@ -29,6 +30,7 @@ from formats.editing.float_nodes import (
     with_element,
     with_type,
 )
+from formats.editing.integers import Integers
 from formats.editing.nodes import make_attribute, make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
@@ -45,12 +47,13 @@ from formats.editing.versions.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
 from formats.ir import ONNX, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.copies import copied
-from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT16, type_name
+from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT16, INT32, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Dimension, Graph, OperatorSetId, TensorShape, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.ir.storage import constant_of
 from formats.onnxpb.value_types import TypeUse, operator_type_text, value_types
+from formats.tensordata.plan import RANGE, Loss
 from formats.words import counted, joined, listed
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ NAMED = 10  # nodes that an error names
 BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
 CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
+CAST_TO_NUMBER = 6  # the first version of the set whose Cast names the type by its number
 CLIP_WITH_INPUTS = 11  # the first version of the set whose Clip has its limits as inputs
 
 
@@ -79,8 +83,8 @@ def to_dtype(
 ) -> tuple[Model, EditResult]:
     """The model with its floats in another type, and what was done; with `keep_io_types`, inputs and outputs stay.
 
-    "float16" and "bfloat16" take the place of float32, and "float32" that of both. Operators and nodes stay whose names
-    are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel.
+    "float16" and "bfloat16" take the place of float32, "float32" that of both, and "int32" that of int64 where no number
+    needs more bits. Operators and nodes stay whose names are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel.
 
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
     MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
@@ -98,9 +102,18 @@ def to_dtype(
     if version is None:  # for the casts
         new.opset_import.append(OperatorSetId("", CAST_TO_BFLOAT16))
     calls = expand_calls(new, dtype)
-    work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks))
-    work.stays.update((node, "named by `keep`") for node in nodes_named(new, "keep", keep))
-    work.find_values()
+    named, types = {*nodes_named(new, "keep", keep)}, value_types(new)
+    integers = None
+    if to.number == INT32:
+        integers = Integers(new, types, keeps_interface=keep_io_types, keep=named, lacks=lacks)
+        if not keep_io_types and (ends := [*integers.refused()]):
+            raise UnsupportedError(
+                f"{listed(ends, NAMED)} may have numbers that need more than 32 bits; `keep_io_types` keeps the types of "
+                "inputs and outputs"
+            )
+    work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks), integers)
+    work.stays.update((node, "named by `keep`") for node in named if integers is None)
+    work.find_values(types)
     work.settle()
     work.rewrite_all()
     return new, work.result(calls)
@@ -121,14 +134,17 @@ class _GraphValues(NamedTuple):
 class _Conversion:
     """The graphs of a model, the values in them, and what a report says of them."""
 
-    def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
-        self.model, self.to = model, to
+    def __init__(
+        self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators, integers: Integers | None
+    ) -> None:
+        self.model, self.to, self.integers = model, to, integers
         # The `id`s of the graphs whose inputs and outputs stay.
         self.keeping = {id(main_graph(model))} if keep_io_types else set()
         self.operators = operators
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
         self.exact: ExactNumbers | None = None  # that a narrower type cannot hold
+        self.linked = set() if integers is None else integers.linked
         self.stays: dict[int, str] = {}  # why nodes stay, by their identity, although their operators need not
         self.stay: dict[str, Counter[str]] = {}  # the operators of nodes that stay, by the reason
         self.weights = Weights(to)
@@ -136,12 +152,11 @@ class _Conversion:
         self.casts = 0
         self.interface: list[tuple[str, list[str]]] = []  # whose type changes: [("input", ["x"]), ("output", ["y"])]
 
-    def find_values(self) -> None:
+    def find_values(self, all_types: Mapping[int, Mapping[str, str]]) -> None:
         """Find the values of all graphs, and what nodes want.
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        all_types = value_types(self.model)
         if self.to.is_narrower:
             to = self.to  # with `self` in the function, a cycle would keep the model's file open
 
@@ -149,9 +164,10 @@ class _Conversion:
                 return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
+            self.linked = self.exact.linked
             self._stay(self.exact.nodes, "sizes, indices, comparisons and angles")
         self._find_values_of(main_graph(self.model), "graph", ChainMap(), ChainMap(), all_types)
-        if self.unknown:
+        if self.unknown and self.integers is None:
             raise UnsupportedError(
                 f"{self.to.name} needs the types of all values, and these are not known: "
                 f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
@@ -178,7 +194,8 @@ class _Conversion:
             name = stated.name or ""
             own[name] = value = self._value(graph, name, types)
             is_exact = is_main and (id(graph), name) in exact_values and name not in inexact
-            value.native = value.old if is_exact else self._at_end(value, graph)
+            if self.integers is None or (id(graph), name) not in self.integers.constants:
+                value.native = value.old if is_exact else self._at_end(value, graph)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
@@ -214,7 +231,7 @@ class _Conversion:
     def _value(self, graph: Graph, name: str, types: Mapping[str, str]) -> FloatValue:
         """A value of a graph, before it is known in which type it is made."""
         value = FloatValue(name, types.get(name, ""), self.to)
-        value.is_linked = self.exact is not None and (id(graph), name) in self.exact.linked
+        value.is_linked = (id(graph), name) in self.linked
         return value
 
     def _at_end(self, value: FloatValue, graph: Graph) -> int:
@@ -273,10 +290,10 @@ class _Conversion:
 
     def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
         """The form of a node; one whose numbers a narrower type cannot hold stays, also at some ends only."""
-        form = self.operators.form_of(node)
+        form = self.operators.form_of(node) if self.integers is None else self.integers.form_of(node)
         if (why := self.stays.get(id(node))) is not None:
             return staying(form, form.stays or why)
-        if self.exact is None or not self.exact.linked or not subgraphs_of(node):
+        if not self.linked or not subgraphs_of(node):
             return form
         ends = [[name in values and values[name].is_linked for name in names] for names in (node.input, node.output)]
         inputs, outputs = (
@@ -324,6 +341,11 @@ class _Conversion:
             for value in scope.own.values():
                 if value.kind == "other":
                     continue
+                if self.integers is not None and value.native is None and (tensor := value.tensor) is not None:
+                    is_small = tensor.source().nbytes <= SMALL_BYTES
+                    is_held = self.integers.is_held((id(scope.graph), value.name))
+                    value.is_copied = {*value.wanted} == {value.old, value.new} and (is_small or not is_held)
+                    value.is_exact = value.is_copied
                 value.settle(self.taken)
                 if value.kind == "container" and value.cast_to is not None:
                     place = value.wanted.get(value.cast_to, scope.where)
@@ -379,13 +401,21 @@ class _Conversion:
         What is scaled by a number beyond float16, such as a mask of -1e9, would become infinite: it is limited before.
         """
         if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
-            self.casts += 1
             new, old = value.names[other], value.names[value.native]
+            if value.is_copied and value.tensor is not None:
+                copy = self.weights.of(value.tensor, new)
+                copy.name = None
+                yield make_node("Constant", [], [new], name=f"{new}_constant", value=copy)
+                return
+            self.casts += 1
             if value.is_scaled and other == FLOAT16:
                 limited = fresh(f"{old}_limited", self.taken)
                 yield from self._clip(old, limited)
                 old = limited
-            yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other)
+            is_number = self.operators.version >= CAST_TO_NUMBER
+            yield make_node(
+                "Cast", [old], [new], name=f"{new}_cast", to=other if is_number else BY_NUMBER[other].name
+            )
 
     def _clip(self, old: str, new: str) -> Iterator[Node]:
         """The nodes that limit a float32 to the numbers of float16."""
@@ -422,9 +452,10 @@ class _Conversion:
         """What was done, and what was lost."""
         edits = [Edit(self.to.kind, self.weights.sentence())] if self.weights.count else []
         olds = joined([BY_NUMBER[number].numpy_name for number in self.to.sources], "or")
-        for why, operators in self.stay.items():
-            names = ", ".join(f"{name} x {count}" for name, count in sorted(operators.items()))
-            edits.append(Edit(self.to.kind, f"in {olds} stay {names} ({why})"))
+        if self.integers is not None and self.integers.became:
+            edits.append(Edit(self.to.kind, f"in {self.to.name} are {_counts(self.integers.became)}"))
+        for why, operators in (self.stay if self.integers is None else self.integers.stay).items():
+            edits.append(Edit(self.to.kind, f"in {olds} stay {_counts(operators)} ({why})"))
         if self.casts:
             edits.append(Edit(self.to.kind, f"{counted(self.casts, 'cast')} added"))
         if calls:
@@ -441,7 +472,17 @@ class _Conversion:
             now = f"the type is {type_name(self.to.number)} now"
             edits.append(Edit(self.to.kind, f"{now}: {every}", f"{now}: {short}"))
         edits = edits or [Edit(self.to.kind, f"nothing in the model is {olds}")]
-        return EditResult(tuple(edits), tuple(self.weights.losses()))
+        return EditResult(tuple(edits), (*self.weights.losses(), *self._assumed()))
+
+    def _assumed(self) -> Iterator[Loss]:
+        """What the model computes otherwise for inputs that its types still let through."""
+        if self.integers is not None and self.keeping and (names := self._floats(main_graph(self.model).input)):
+            detail = f"the integers of {listed(names, NAMED, noun='input')} are taken to be within 32 bits"
+            yield Loss("int32", "graph.input", detail, RANGE)
+
+
+def _counts(operators: Counter[str]) -> str:
+    return ", ".join(f"{name} x {count}" for name, count in sorted(operators.items()))
 
 
 def _shapes(graph: Graph) -> dict[str, TensorShape]:

@@ -71,17 +71,17 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             ir_version = row.ir_version
         if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
             opsets.setdefault(MACHINE_LEARNING, row.ml_opset)
-    if opsets or options.dtype is not None or options.weights_dtype is not None:
+    if opsets or options.dtype is not None or options.int32 or options.weights_dtype is not None:
         model, more = in_order(model)
         result += more
     for domain, version in opsets.items():
         model, more = with_opset(model, version, domain)
         result += more
-    if options.dtype is not None:
+    for dtype in filter(None, (options.dtype, "int32" if options.int32 else None)):
         from formats.editing.float_types import to_dtype  # few conversions need it
 
         keep, no_kernel = options.keep or (), None if release is None else partial(_has_no_kernel, release)
-        model, more = to_dtype(model, options.dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
+        model, more = to_dtype(model, dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
         result += more
     if options.weights_dtype is not None and (named is None or release is not None):
         model, more = with_integer_weights(model, options)
