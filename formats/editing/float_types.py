@@ -8,9 +8,11 @@ converted while they are copied. Values that an operator needs in the old type a
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.codecs.onnxruntime_releases import NEWEST, has_no_kernel
 from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
 from formats.editing.float_nodes import (
     FLOAT_TYPES,
@@ -83,8 +85,9 @@ def to_dtype(
 ) -> tuple[Model, EditResult]:
     """The model with its floats in another type, and what was done; with `keep_io_types`, inputs and outputs stay.
 
-    "float16" and "bfloat16" take the place of float32, "float32" that of both, and "int32" that of int64 where no number
-    needs more bits. Operators and nodes stay whose names are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel.
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both; "int32" takes that of int64 where no
+    number needs more bits. Operators and nodes stay whose names are in `keep`, or match a pattern there, and those for
+    whose new type the runtime `lacks` a kernel; for int32, that is the newest onnxruntime if no other is given.
 
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
     MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
@@ -105,11 +108,12 @@ def to_dtype(
     named, types = {*nodes_named(new, "keep", keep)}, value_types(new)
     integers = None
     if to.number == INT32:
+        lacks = lacks or partial(has_no_kernel, NEWEST)
         integers = Integers(new, types, keeps_interface=keep_io_types, keep=named, lacks=lacks)
         if not keep_io_types and (ends := [*integers.refused()]):
             raise UnsupportedError(
-                f"{listed(ends, NAMED)} may have numbers that need more than 32 bits; `keep_io_types` keeps the types of "
-                "inputs and outputs"
+                f"{listed(ends, NAMED)} may have numbers that need more than 32 bits; `keep_io_types` keeps the types "
+                "of inputs and outputs"
             )
     work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks), integers)
     work.stays.update((node, "named by `keep`") for node in named if integers is None)
@@ -145,6 +149,7 @@ class _Conversion:
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
         self.exact: ExactNumbers | None = None  # that a narrower type cannot hold
         self.linked = set() if integers is None else integers.linked
+        self.constants = set() if integers is None else integers.constants  # which no caller can replace
         self.stays: dict[int, str] = {}  # why nodes stay, by their identity, although their operators need not
         self.stay: dict[str, Counter[str]] = {}  # the operators of nodes that stay, by the reason
         self.weights = Weights(to)
@@ -194,7 +199,7 @@ class _Conversion:
             name = stated.name or ""
             own[name] = value = self._value(graph, name, types)
             is_exact = is_main and (id(graph), name) in exact_values and name not in inexact
-            if self.integers is None or (id(graph), name) not in self.integers.constants:
+            if (id(graph), name) not in self.constants:
                 value.native = value.old if is_exact else self._at_end(value, graph)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
@@ -403,9 +408,8 @@ class _Conversion:
         if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
             new, old = value.names[other], value.names[value.native]
             if value.is_copied and value.tensor is not None:
-                copy = self.weights.of(value.tensor, new)
-                copy.name = None
-                yield make_node("Constant", [], [new], name=f"{new}_constant", value=copy)
+                tensor = self.weights.of(value.tensor, new) if other == self.to.number else value.tensor
+                yield make_node("Constant", [], [new], name=f"{new}_constant", value=tensor)
                 return
             self.casts += 1
             if value.is_scaled and other == FLOAT16:
@@ -413,9 +417,7 @@ class _Conversion:
                 yield from self._clip(old, limited)
                 old = limited
             is_number = self.operators.version >= CAST_TO_NUMBER
-            yield make_node(
-                "Cast", [old], [new], name=f"{new}_cast", to=other if is_number else BY_NUMBER[other].name
-            )
+            yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other if is_number else BY_NUMBER[other].name)
 
     def _clip(self, old: str, new: str) -> Iterator[Node]:
         """The nodes that limit a float32 to the numbers of float16."""
@@ -433,7 +435,11 @@ class _Conversion:
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
         if is_main and id(graph) not in self.keeping:
-            inputs = [name for name in self._floats(graph.input) if own[name].native == self.to.number]
+            inputs = [
+                name
+                for name in self._floats(graph.input)
+                if own[name].native == self.to.number and (id(graph), name) not in self.constants
+            ]
             self.interface = [("input", inputs), ("output", self._floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):
             if (value := own.get(stated.name or "")) is not None and value.kind != "other":

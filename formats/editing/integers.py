@@ -14,7 +14,7 @@ from collections import ChainMap, Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.exact_numbers import links
+from formats.editing.exact_numbers import links_of
 from formats.editing.float_nodes import WITHOUT_KERNEL, FloatForm, FloatParameters, is_constant_node
 from formats.editing.scopes import defined_in, main_graph, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, dtypes
@@ -49,12 +49,21 @@ NAMED = "named by `keep`"
 UNKNOWN = "beside values of unknown types"
 
 _SIZES: Final = ("Shape", "Size", "SequenceLength")
-_PLACES: Final = (*_SIZES, "ArgMax", "ArgMin", "MaxPool", "NonMaxSuppression", "NonZero", "StringSplit", "TopK", "Unique")
+# The outputs with sizes, or with places in a tensor.
+_PLACES: Final = {
+    **dict.fromkeys((*_SIZES, "ArgMax", "ArgMin", "NonMaxSuppression", "NonZero"), (0,)),
+    **dict.fromkeys(("MaxPool", "StringSplit", "TopK"), (1,)),
+    "Unique": (1, 2, 3),
+}
 # The input with places in the first one: numbers that are none of them would be a mistake.
 _INDEX_INPUTS: Final = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterElements": 1, "ScatterND": 1}
-_INDIFFERENT: Final = ("Cast", "Shape", "Size")  # they take either type for the same result, so nothing is cast for them
-# onnxruntime has few of the combinations of types of a OneHot; the others say by a type what they make.
-_STAYING: Final = ("BitCast", "EyeLike", "OneHot", "OptionalGetElement")
+_INDIFFERENT: Final = (
+    "Cast",
+    "Shape",
+    "Size",
+)  # they take either type for the same result, so nothing is cast for them
+# Operators that say by a type what they make, and those of which onnxruntime lacks combinations of types.
+_STAYING: Final = ("BitCast", "EyeLike", "OptionalGetElement", "CenterCropPad", "OneHot")
 _BOTH: Final = frozenset((INT32, INT64))
 _UNKNOWN: Final = Parameter("", is_same=True)  # of an operator that ONNX does not define
 _SLICE_ENDS: Final = (1, 2)  # the inputs of a Slice in which a number beyond all dims means the end
@@ -147,7 +156,9 @@ def _bounded(node: Node, given: list[Interval]) -> Interval:
 def _total(node: Node, given: list[Interval]) -> Interval:
     """The sum of any number of elements, or of none."""
     least, greatest = given[0]
-    return Interval(None if least is None else min(least * MOST, 0), None if greatest is None else max(greatest * MOST, 0))
+    return Interval(
+        None if least is None else min(least * MOST, 0), None if greatest is None else max(greatest * MOST, 0)
+    )
 
 
 def _bits(node: Node, given: list[Interval]) -> Interval:
@@ -160,11 +171,17 @@ def _filled(node: Node, given: list[Interval]) -> Interval:
     return ANY if attribute is None or attribute.t is None else _interval_of(attribute.t)
 
 
+def _counted(node: Node, given: list[Interval]) -> Interval:
+    """Numbers between two ends; onnxruntime needs their distance in the same type."""
+    return union(given[:2]) if HELD.holds(_corners(lambda a, b: b - a)(node, given)) else ANY
+
+
 # The numbers that the first output has.
 _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(
-        "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity ReduceMax ReduceMin "
-        "Reshape ReverseSequence Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unique Unsqueeze".split(),
+        "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity ReduceMax "
+        "ReduceMin Reshape ReverseSequence Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unique "
+        "Unsqueeze".split(),
         _of(0),
     ),
     **dict.fromkeys(("Concat", "Max", "Min"), _of_all),
@@ -181,7 +198,7 @@ _RULES: Final[dict[str, Rule]] = {
     "Mul": _corners(lambda a, b: a * b),
     "Neg": _negated,
     "Pad": _padded,
-    "Range": _of(0, 1),
+    "Range": _counted,
     "Scatter": _of(0, 2),
     "Sign": lambda node, given: Interval(-1, 1),
     "Sub": _corners(lambda a, b: a - b),
@@ -278,7 +295,7 @@ class Integers:
         if signature is None:
             return FloatForm(stays=OTHERS)
         all_stay, why = self._why_all_stay(node, signature), self._why.get(id(node), {})
-        ends = []
+        ends: list[FloatParameters] = []
         for parameters in (signature.inputs, signature.outputs):
             allowed = [signature.allowed(parameter) for parameter in parameters]
             new = [
@@ -286,11 +303,12 @@ class Integers:
                 for parameter, types in zip(parameters, allowed, strict=True)
             ]
             ends.append(FloatParameters((*new,), tuple(INT64 in types for types in allowed)))
-        return FloatForm(*ends, is_known=True, stays=all_stay)
+        return FloatForm(ends[0], ends[1], is_known=True, stays=all_stay)
 
     def refused(self) -> Iterator[str]:
         """The inputs and outputs of the model that cannot become INT32, with what makes them."""
-        values, makers = self._scopes[id(self._main)], {}
+        values: Mapping[str, Value] = self._scopes[id(self._main)]
+        makers: dict[str, str] = {}
         for node in self._main.node:
             makers.update((name, f", which {node.op_type} {node.name or ''}".rstrip()) for name in node.output)
         for word, ends in (("input", self._main.input), ("output", self._main.output)):
@@ -341,7 +359,9 @@ class Integers:
                 self.constants.add(value)
         if graph is self._main:
             given = [(here, name) for name in inputs if (here, name) not in self.constants]
-            self._ranges.update((each, union([HELD, self._ranges.get(each, HELD)])) for each in given if self._is_int64(each))
+            self._ranges.update(
+                (each, union([HELD, self._ranges.get(each, HELD)])) for each in given if self._is_int64(each)
+            )
             self._native.update(given if self._keeps_interface else ())
         self._fixed |= self.constants
         places = (
@@ -357,8 +377,8 @@ class Integers:
                 self.constants.update(values[name] for name in node.output[:1] if name)
                 self._fixed |= self.constants
             for name, interval in zip(node.output, self._made(node, values), strict=False):
-                if name and self._is_int64(values[name]):
-                    is_index = values[name] in indices and not HELD.holds(interval)
+                if name and self._type(values[name]) in (INT64, ""):
+                    is_index = values[name] in indices and node.op_type in _RULES and not HELD.holds(interval)
                     self._ranges[values[name]] = HELD if is_index else interval
             self._nodes.append(node)
             self._groups[id(node)] = groups = [*self._groups_of(node, values)]
@@ -367,19 +387,22 @@ class Integers:
 
     def _follow_graphs(self, node: Node, values: Mapping[str, Value]) -> None:
         """Find the numbers in the graphs of a node, and which values in and around them have one type."""
+        given: dict[Value, list[Value]] = {}  # what each value is one of
         for _, inner in subgraphs_of(node):
-            taken = [(id(inner), stated.name or "") for stated in inner.input]
-            found = [*links(node, inner, values, self._scopes[id(inner)])]
-            tied = {value for link in found for value in link.made}
-            for link in found:  # the first round of a loop, of which no other is known yet
-                self._ranges.update((value, union([*map(self._range, link.given)])) for value in link.made)
-            is_kept = id(node) in self._keep
-            self._forced.update(value for value in taken if is_kept or value not in tied)
-            self._forced.update(tied if is_kept else ())
-            self._follow(inner)
+            found = [*links_of(node, inner, values, self._scopes[id(inner)])]
+            self._links += [[*link.given, *link.made] for link in found]
             for link in found:
-                self._ranges.update((value, union([*map(self._range, link.given)])) for value in link.made)
-                self._links.append([*link.given, *link.made])
+                for value in link.made:
+                    given.setdefault(value, []).extend(link.given)
+            taken = [(id(inner), stated.name or "") for stated in inner.input]
+            self._ranges.update((value, self._any_of(given[value])) for value in taken if value in given)
+            self._forced.update(value for value in taken if value not in given)
+            self._follow(inner)
+        self._forced.update(given if id(node) in self._keep else ())
+        self._ranges.update((value, self._any_of(others)) for value, others in given.items())
+
+    def _any_of(self, values: Sequence[Value]) -> Interval:
+        return union([*map(self._range, values)])
 
     def _made(self, node: Node, values: Mapping[str, Value]) -> Iterator[Interval]:
         """The numbers of the outputs of a node without graphs."""
@@ -396,11 +419,8 @@ class Integers:
             return
         given = [self._range(values[each]) if each in values else ANY for each in (*node.input, "", "", "")]
         computed = _RULES[name](node, given) if name in _RULES else ANY
-        signature = self._signature(node)
         for index in range(len(node.output)):
-            outputs = signature.outputs if signature is not None else ()
-            is_place = bool(outputs) and INT32 not in signature.allowed(outputs[min(index, len(outputs) - 1)])
-            yield Interval(0, MOST) if is_place and name in _PLACES else computed
+            yield Interval(0, MOST) if index in _PLACES.get(name, ()) else computed
 
     def _groups_of(self, node: Node, values: Mapping[str, Value]) -> Iterator[_Group]:
         """The type parameters of a node with its 64-bit integers; what goes in and out of its graphs has none."""
@@ -446,7 +466,9 @@ class Integers:
                 is_of_group = parameters[min(index, len(parameters) - 1)].name == group.parameter
                 if name and is_of_group and not (name in values and self._type(values[name])):
                     return UNKNOWN
-        unlimited = [group.takes[index] for index in _SLICE_ENDS if index in group.takes] if node.op_type == "Slice" else []
+        unlimited = (
+            [group.takes[index] for index in _SLICE_ENDS if index in group.takes] if node.op_type == "Slice" else []
+        )
         ends = {value for value in unlimited if value in self.constants} if group.parameter == "Tind" else set()
         if not all(self.is_held(value) for value in (*group.takes.values(), *group.makes) if value not in ends):
             return UNPROVEN
@@ -469,7 +491,9 @@ class Integers:
         for value in {*same, *same.values(), *self._forced}:
             groups.setdefault(root(value), set()).add(value)
         for group in groups.values():
-            is_sure = group.isdisjoint(self._forced) and all(map(self._is_int64, group)) and all(map(self.is_held, group))
+            is_sure = (
+                group.isdisjoint(self._forced) and all(map(self._is_int64, group)) and all(map(self.is_held, group))
+            )
             if not is_sure and any(map(self._is_int64, group)):
                 self.linked |= group
 
@@ -489,8 +513,7 @@ class Integers:
                         self._wanted.setdefault(values[name], set()).add(wanted)
             why = self._why[id(node)]
             for group in self._groups[id(node)]:
-                wanted = set().union(*(self._wanted.get(value, set()) for value in group.makes))
-                if wanted == {INT64}:
+                if set().union(*(self._wanted.get(value, set()) for value in group.makes)) == {INT64}:
                     why.setdefault(group.parameter, FOR_INT64)
                 if group.parameter in why:
                     self._native.update(group.makes)
@@ -511,7 +534,11 @@ class Integers:
                 if self._is_indifferent(node, group) and self._native.issuperset(group.takes.values()):
                     why.setdefault(group.parameter, UNPROVEN)
             name = node.op_type or ""
-            told = {why[group.parameter] for group in groups if group.parameter in why and not self._is_indifferent(node, group)}
+            told = {
+                why[group.parameter]
+                for group in groups
+                if group.parameter in why and not self._is_indifferent(node, group)
+            }
             if any(group.parameter not in why for group in groups):
                 self.became[name] += 1
                 told.discard(DEFINED)

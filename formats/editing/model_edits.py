@@ -226,11 +226,11 @@ def sort(model: Model) -> Model:
 
 
 def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Sequence[str] = ()) -> Model:
-    """Make a new model with another type of floats, as `formats.convert` writes it with `dtype`.
+    """Make a new model with another type of floats or integers, as `formats.convert` writes it with `dtype`.
 
-    "float16" and "bfloat16" take the place of float32, "float32" that of both, and "int32" that of int64 where no number
-    needs more bits, as `int32=True` writes it. Inputs and outputs get the type, too, unless `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when
-    they are read.
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both; "int32" takes that of int64 where no
+    number needs more bits, as `formats.convert` does with `int32`. Inputs and outputs get the type, too, unless
+    `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when they are read.
 
     Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
     that no node has.

@@ -310,7 +310,8 @@ class RuntimeOptions:
         NODES,
         "With --dtype or --int32, leave operators or nodes with this name as they are, such as Softmax or '/head/*'.",
         panel=VERSIONS,
-        keyword_help="With `dtype` or `int32`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*').",
+        keyword_help="With `dtype` or `int32`, names of operators or nodes that stay as they are, such as ('Softmax', "
+        "'/head/*').",
     )
     weights_dtype: str | None = option(
         None,
