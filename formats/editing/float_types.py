@@ -483,7 +483,7 @@ class _Conversion:
     def _assumed(self) -> Iterator[Loss]:
         """What the model computes otherwise for inputs that its types still let through."""
         if self.integers is not None and self.keeping and (names := self._floats(main_graph(self.model).input)):
-            detail = f"the integers of {listed(names, NAMED, noun='input')} are taken to be within 32 bits"
+            detail = f"integers in inputs are taken to be within 32 bits: {listed(names, NAMED, noun='input')}"
             yield Loss("int32", "graph.input", detail, RANGE)
 
 

@@ -310,12 +310,11 @@ class Integers:
         values: Mapping[str, Value] = self._scopes[id(self._main)]
         makers: dict[str, str] = {}
         for node in self._main.node:
-            makers.update((name, f", which {node.op_type} {node.name or ''}".rstrip()) for name in node.output)
+            makers.update((name, f" of {node.op_type} {node.name or ''}".rstrip()) for name in node.output)
         for word, ends in (("input", self._main.input), ("output", self._main.output)):
             for name in (end.name or "" for end in ends):
                 if name in values and self._is_int64(values[name]) and not self.is_held(values[name]):
-                    what = f"{makers[name]} makes," if name in makers else ""
-                    yield f"the {word} {name}{what}"
+                    yield f"the {word} {name}{makers.get(name, '')}"
 
     def _signature(self, node: Node) -> TypeSignature | None:
         domain = domain_key(node.domain)
@@ -501,8 +500,9 @@ class Integers:
         """Find what is needed in which type, from back to front, and so what need not become INT32."""
         values, is_main = self._scopes[id(graph)], graph is self._main
         for output in graph.output:
-            if (value := values.get(output.name or "")) is not None:
-                stays = self._keeps_interface if is_main else value in self.linked
+            value = values.get(output.name or "")
+            if value is not None and not (is_main and self._keeps_interface):  # which is no reason to stay inside
+                stays = not is_main and value in self.linked
                 self._wanted.setdefault(value, set()).add(INT64 if stays else INT32)
         for node in reversed(graph.node):
             for _, inner in subgraphs_of(node):
