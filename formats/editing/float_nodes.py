@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.transform import Beyond
 
 
-class FloatType(NamedTuple):
+class ElementType(NamedTuple):
     """A type that a model gets, and what a conversion to it must know.
 
     What has one of the types `sources` gets the type `number`. Numbers beyond a narrower type become its `largest` or
@@ -83,12 +83,12 @@ class FloatType(NamedTuple):
 FLOAT_TYPES: Final = {
     row.name: row
     for row in (
-        FloatType(FLOAT16, (FLOAT,), "65504", "6e-08", 2047),
-        FloatType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41", in_sequences=False),
-        FloatType(FLOAT, (FLOAT16, BFLOAT16)),
-        FloatType(INT32, (INT64,), in_sequences=False),
+        ElementType(FLOAT16, (FLOAT,), "65504", "6e-08", 2047),
+        ElementType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41", in_sequences=False),
+        ElementType(FLOAT, (FLOAT16, BFLOAT16)),
     )
 }
+ELEMENT_TYPES: Final = {**FLOAT_TYPES, "int32": ElementType(INT32, (INT64,), in_sequences=False)}
 
 FloatKind: TypeAlias = typing.Literal[
     "tensor", "container", "other"
@@ -104,7 +104,7 @@ class FloatValue:
     TopK needs in float32, gets `wanted` {FLOAT: "graph.node[3] (TopK)"} and `names` {FLOAT16: "x", FLOAT: "x_float32"}.
     """
 
-    def __init__(self, name: str, type_text: str, to: FloatType) -> None:
+    def __init__(self, name: str, type_text: str, to: ElementType) -> None:
         self.name, self.type = name, type_text
         self.kind, self.old, self.new = float_kind(type_text, to), element_of(type_text) or 0, to.number
         self.native: int | None = None
@@ -136,7 +136,7 @@ class FloatValue:
         return self.names[number] if self.kind != "other" else self.name
 
 
-def float_kind(text: str, to: FloatType) -> FloatKind:
+def float_kind(text: str, to: ElementType) -> FloatKind:
     """What a value of this type is for a conversion; the type is written as in ONNX's operator sets."""
     kind: FloatKind = "tensor" if text.startswith("tensor(") else "container"
     return kind if to.replaces(text) and (kind == "tensor" or to.in_sequences) else "other"
@@ -174,7 +174,7 @@ LOST: tuple[tuple[str, str, str, Seen], ...] = (
 class Weights:
     """The tensors that got a type, and their numbers that it cannot hold."""
 
-    def __init__(self, to: FloatType) -> None:
+    def __init__(self, to: ElementType) -> None:
         self.to = to
         self.count = self.nbytes = 0
         self._found: dict[int, tuple[Tensor, Beyond]] = {}
@@ -337,7 +337,7 @@ class Operators:
     """
 
     def __init__(
-        self, imports: list[OperatorSetId], to: FloatType, lacks: Callable[[TypeUse, int], bool] | None = None
+        self, imports: list[OperatorSetId], to: ElementType, lacks: Callable[[TypeUse, int], bool] | None = None
     ) -> None:
         self._versions = {domain_key(entry.domain): entry.version or 0 for entry in imports}
         self._to, self._lacks = to, lacks
@@ -433,7 +433,7 @@ def with_type(node: Node, made: FloatValue | None, weights: Weights) -> None:
         node.attribute = [_with_type(attribute, to) for attribute in node.attribute]
 
 
-def _typed(attribute: Attribute, name: str, to: FloatType) -> Attribute:
+def _typed(attribute: Attribute, name: str, to: ElementType) -> Attribute:
     """The attribute with the new type in place of an old one, if it is the one that names the type."""
     texts = [BY_NUMBER[number].name.encode() for number in to.sources]
     if attribute.name != name or not (attribute.i in to.sources or attribute.s in texts):  # a text before version 6
@@ -446,7 +446,7 @@ def _typed(attribute: Attribute, name: str, to: FloatType) -> Attribute:
     return new
 
 
-def _with_type(attribute: Attribute, to: FloatType) -> Attribute:
+def _with_type(attribute: Attribute, to: ElementType) -> Attribute:
     if attribute.tp is None:
         return attribute
     new = copied(attribute)
@@ -469,5 +469,5 @@ def _constant(attribute: Attribute, place: str, weights: Weights) -> Attribute:
     return new
 
 
-def _zero(to: FloatType) -> Tensor:
+def _zero(to: ElementType) -> Tensor:
     return Tensor([1], to.number, raw_data=Literal(bytes(BY_NUMBER[to.number].bits // 8)))

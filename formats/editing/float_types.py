@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.codecs.onnxruntime_releases import NEWEST, has_no_kernel
 from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
 from formats.editing.float_nodes import (
-    FLOAT_TYPES,
+    ELEMENT_TYPES,
     SCALING,
     SMALL_BYTES,
     UNDEFINED,
@@ -61,7 +61,7 @@ from formats.words import counted, joined, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from formats.editing.float_nodes import FloatForm, FloatType
+    from formats.editing.float_nodes import ElementType, FloatForm
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
@@ -92,7 +92,7 @@ def to_dtype(
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
     MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
     """
-    to = FLOAT_TYPES[dtype]
+    to = ELEMENT_TYPES[dtype]
     if entries(model, "training_info"):
         raise UnsupportedError(f"the model has graphs for its training, which cannot become {dtype}; remove them")
     version = version_of(model.opset_import)
@@ -139,7 +139,7 @@ class _Conversion:
     """The graphs of a model, the values in them, and what a report says of them."""
 
     def __init__(
-        self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators, integers: Integers | None
+        self, model: Model, to: ElementType, keep_io_types: bool, operators: Operators, integers: Integers | None
     ) -> None:
         self.model, self.to, self.integers = model, to, integers
         # The `id`s of the graphs whose inputs and outputs stay.
@@ -484,7 +484,7 @@ class _Conversion:
         """What the model computes otherwise for inputs that its types still let through."""
         if self.integers is not None and self.keeping and (names := self._floats(main_graph(self.model).input)):
             detail = f"integers in inputs are taken to be within 32 bits: {listed(names, NAMED, noun='input')}"
-            yield Loss("int32", "graph.input", detail, RANGE)
+            yield Loss("range", "graph.input", detail, RANGE)
 
 
 def _counts(operators: Counter[str]) -> str:

@@ -11,7 +11,6 @@ Spec: ONNX, Operators.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.exact_numbers import links_of
@@ -176,14 +175,14 @@ def _counted(node: Node, given: list[Interval]) -> Interval:
     return union(given[:2]) if HELD.holds(_corners(lambda a, b: b - a)(node, given)) else ANY
 
 
+# Operators whose results are numbers of their first input.
+_MOVING: Final = (
+    "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity ReduceMax ReduceMin "
+    "Reshape ReverseSequence Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unique Unsqueeze"
+)
 # The numbers that the first output has.
 _RULES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(
-        "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity ReduceMax "
-        "ReduceMin Reshape ReverseSequence Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unique "
-        "Unsqueeze".split(),
-        _of(0),
-    ),
+    **dict.fromkeys(_MOVING.split(), _of(0)),
     **dict.fromkeys(("Concat", "Max", "Min"), _of_all),
     **dict.fromkeys(("CenterCropPad", "Relu", "Trilu"), _with_zero),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scattered),
@@ -214,7 +213,6 @@ def _interval_of(tensor: Tensor) -> Interval:
     return Interval(*range_of(tensor.source(), "int64")) if tensor.data_type == dtypes.INT64 else ANY
 
 
-@cache
 def _held_by(type_text: str) -> Interval:
     """The numbers that a type of at most 32 bits has."""
     row = dtypes.BY_NAME.get(type_text.removeprefix("tensor(").removesuffix(")").upper())
@@ -299,7 +297,7 @@ class Integers:
         for parameters in (signature.inputs, signature.outputs):
             allowed = [signature.allowed(parameter) for parameter in parameters]
             new = [
-                not all_stay and _BOTH <= types and parameter.name not in why
+                not all_stay and types >= _BOTH and parameter.name not in why
                 for parameter, types in zip(parameters, allowed, strict=True)
             ]
             ends.append(FloatParameters((*new,), tuple(INT64 in types for types in allowed)))

@@ -235,11 +235,11 @@ def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Seq
     Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
     that no node has.
     """
-    from formats.editing.float_nodes import FLOAT_TYPES  # few programs need it
+    from formats.editing.float_nodes import ELEMENT_TYPES  # few programs need it
     from formats.editing.float_types import to_dtype as in_dtype
 
-    if dtype not in FLOAT_TYPES:
-        raise OptionError(f"`dtype` must be {joined([*FLOAT_TYPES], 'or')}, not {dtype!r:.80}")
+    if dtype not in ELEMENT_TYPES:
+        raise OptionError(f"`dtype` must be {joined([*ELEMENT_TYPES], 'or')}, not {dtype!r:.80}")
     return in_dtype(in_order(model)[0], dtype, keep_io_types=keep_io_types, keep=keep)[0]
 
 

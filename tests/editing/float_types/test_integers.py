@@ -108,9 +108,10 @@ def test_in_the_library() -> None:
 def test_arithmetic_of_sizes_stays() -> None:
     """What leads from Shape to Reshape needs no cast; a Range of a size is made in INT32 after one cast."""
     proto = parsed(
-        "(float[b,s] x) => (float[c,d] y, int64[n] p) <int64[1] m = {-1}, int64 i = {1}, int64 z = {0}, int64 o = {1}> {"
-        "a = Shape(x) n = Gather(a, i) u = Unsqueeze(n, m2) c = Concat<axis = 0>(u, m) y = Reshape(x, c)"
-        "r = Range(z, n, o) p = Add(r, r) }".replace("m2", "z2").replace("o = {1}>", "o = {1}, int64[1] z2 = {0}>")
+        "(float[b,s] x) => (float[c,d] y, int64[n] p) "
+        "<int64[1] m = {-1}, int64 i = {1}, int64 z = {0}, int64 o = {1}, int64[1] axis = {0}> {"
+        "a = Shape(x) n = Gather(a, i) u = Unsqueeze(n, axis) c = Concat<axis = 0>(u, m) y = Reshape(x, c)"
+        "r = Range(z, n, o) p = Add(r, r) }"
     )
     with pytest.raises(formats.UnsupportedError, match="the output p of Add may have numbers"):
         written(proto)
@@ -287,7 +288,7 @@ def test_exported_models(shared_models: list[Path], keep_io_types: bool) -> None
 
 
 def check_of_seed(seed: int) -> int:
-    """Check the model of a seed, with and without types of inputs that stay; return for how many ways it is possible."""
+    """Check the model of a seed, with and without types of inputs that stay; return how many were possible."""
     made = generate(seed)
     if made is None:
         return 0
@@ -370,7 +371,9 @@ def check_arithmetic(seed: int) -> int:
     new, _ = written(proto, keep_io_types=True)
     wanted, found = run_in_onnxruntime(proto, feeds), run_in_onnxruntime(new, feeds)
     assert all(map(is_same, wanted, found)), [
-        value.name for value, one, other in zip(proto.graph.output, wanted, found, strict=True) if not is_same(one, other)
+        value.name
+        for value, one, other in zip(proto.graph.output, wanted, found, strict=True)
+        if not is_same(one, other)
     ]
     return sum(node.output[0].endswith("_int32") for node in new.graph.node if node.op_type != "Cast")
 
