@@ -55,7 +55,7 @@ from formats.ir.model import Dimension, Graph, OperatorSetId, TensorShape, Value
 from formats.ir.node_order import Names
 from formats.ir.storage import constant_of
 from formats.onnxpb.value_types import TypeUse, operator_type_text, value_types
-from formats.tensordata.plan import RANGE, Loss
+from formats.tensordata.plan import RANGE, SPECIAL, Loss
 from formats.words import counted, joined, listed
 
 if TYPE_CHECKING:
@@ -481,7 +481,10 @@ class _Conversion:
         return EditResult(tuple(edits), (*self.weights.losses(), *self._assumed()))
 
     def _assumed(self) -> Iterator[Loss]:
-        """What the model computes otherwise for inputs that its types still let through."""
+        """For which inputs the model computes something else."""
+        if self.integers is not None and self.integers.became.keys() & {"ReduceMax", "ReduceMin"}:
+            detail = "ReduceMax and ReduceMin of no elements give the least and the greatest number of 32 bits"
+            yield Loss("range", "graph", detail, SPECIAL)
         if self.integers is not None and self.keeping and (names := self._floats(main_graph(self.model).input)):
             detail = f"integers in inputs are taken to be within 32 bits: {listed(names, NAMED, noun='input')}"
             yield Loss("range", "graph.input", detail, RANGE)

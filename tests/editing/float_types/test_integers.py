@@ -224,6 +224,13 @@ def test_attributes_with_types() -> None:
     assert "Cast" not in operators(new)[1:]
 
 
+def test_extremes_of_nothing() -> None:
+    """The greatest of no elements is the least number of its type, which a note tells."""
+    new, told = written(parsed("(int64[n] x) => (int64[m] y) { y = ReduceMax(x) }"))
+    assert ["ReduceMax"] == operators(new)
+    assert "ReduceMax and ReduceMin of no elements give the least and the greatest number of 32 bits" in told
+
+
 def test_sparse_weights() -> None:
     """The values of a sparse weight become INT32; its indices are places, of 64 bits by definition."""
     values = helper.make_tensor("w", INT64, [1], [6])
