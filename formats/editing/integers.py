@@ -440,14 +440,19 @@ class Integers:
                     group.takes[index] = values[name]
         yield from groups.values()
 
-    def _why_stays(self, node: Node, group: _Group, values: Mapping[str, Value]) -> str:
-        """Why a type parameter cannot be INT32, or need not be; empty if it can."""
-        signature, variable = self._signature(node), {*group.takes.values()} - self._fixed
+    def _is_of_sizes(self, node: Node, group: _Group) -> bool:
+        """Whether a type parameter is arithmetic of sizes; what it makes is noted as sizes, or as fixed."""
+        variable = {*group.takes.values()} - self._fixed
         if group.takes and not variable:
             self._fixed.update(group.makes)
         is_of_sizes = bool(variable) and variable <= self._sizes and node.op_type != "Range"
         if is_of_sizes or node.op_type in _SIZES:
             self._sizes.update(group.makes)
+        return is_of_sizes
+
+    def _why_stays(self, node: Node, group: _Group, values: Mapping[str, Value]) -> str:
+        """Why a type parameter cannot be INT32, or need not be; empty if it can."""
+        signature, is_of_sizes = self._signature(node), self._is_of_sizes(node, group)
         if signature is None:
             return OTHERS
         if why := self._why_all_stay(node, signature):
