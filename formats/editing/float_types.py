@@ -76,11 +76,13 @@ def to_dtype(
     keep_io_types: bool = False,
     keep: Sequence[str] = (),
     lacks: Callable[[TypeUse, int], bool] | None = None,
+    keep_integers: bool = False,
 ) -> tuple[Model, EditResult]:
     """The model with its floats in another type, and what was done; with `keep_io_types`, inputs and outputs stay.
 
     "float16" and "bfloat16" take the place of float32, and "float32" that of both. Operators and nodes stay whose names
-    are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel.
+    are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel. Weights that
+    are integers in blocks become float32s, too, but for `keep_integers`.
 
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
     MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
@@ -103,7 +105,11 @@ def to_dtype(
     work.find_values()
     work.settle()
     work.rewrite_all()
-    return new, work.result(calls)
+    if to.is_narrower or keep_integers:
+        return new, work.result(calls)
+    from formats.editing.weight_dequantization import with_float_weights  # few conversions need it
+
+    return new, work.result(calls, with_float_weights(new, keep).edits)
 
 
 class _GraphValues(NamedTuple):
@@ -418,8 +424,8 @@ class _Conversion:
         """The names of the values with floats that get the new type."""
         return [value.name or "" for value in values if float_kind(operator_type_text(value.type), self.to) != "other"]
 
-    def result(self, calls: int) -> EditResult:
-        """What was done, and what was lost."""
+    def result(self, calls: int, of_integers: Sequence[Edit] = ()) -> EditResult:
+        """What was done, and what was lost; `of_integers` is what was done with weights that were integers."""
         edits = [Edit(self.to.kind, self.weights.sentence())] if self.weights.count else []
         olds = joined([BY_NUMBER[number].numpy_name for number in self.to.sources], "or")
         for why, operators in self.stay.items():
@@ -440,6 +446,7 @@ class _Conversion:
             )
             now = f"the type is {type_name(self.to.number)} now"
             edits.append(Edit(self.to.kind, f"{now}: {every}", f"{now}: {short}"))
+        edits += of_integers
         edits = edits or [Edit(self.to.kind, f"nothing in the model is {olds}")]
         return EditResult(tuple(edits), tuple(self.weights.losses()))
 

@@ -10,7 +10,7 @@ Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from formats.codecs.onnxruntime_releases import lacks
 from formats.editing.nodes import make_node
@@ -37,7 +37,7 @@ from formats.tensordata.sources.block_quantization import Blocks, Part
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from formats.ir.model import Graph, Model, Node, Tensor
 
@@ -104,11 +104,39 @@ def quantize_weights(
     return new, result + work.result()
 
 
-class _Weight(NamedTuple):
-    """A constant matrix, and the graph that has it."""
+class ConstantIn(NamedTuple):
+    """An initializer, and the graph that has it."""
 
     tensor: Tensor
     graph: Graph
+
+
+Constants: TypeAlias = ChainMap[str, ConstantIn | None]  # those that a graph sees; `None` for names of other values
+
+
+def constants_in(graph: Graph, model: Model, outer: Constants) -> Constants:
+    """The initializers that a graph of the model sees and that nobody can change, in a new map of `outer`."""
+    constants: dict[str, ConstantIn | None] = {
+        tensor.name or "": ConstantIn(tensor, graph) for tensor in graph.initializer
+    }
+    others = [value.name or "" for value in graph.input]  # a caller may replace these
+    if (model.ir_version or 0) < FIRST_WITH_CONSTANTS:
+        others = [name for name in others if name not in constants]
+    others += [name for node in graph.node for name in node.output]
+    others += [entry.key or "" for entry in training_bindings(model)]
+    constants.update(dict.fromkeys(others))
+    return outer.new_child(constants)
+
+
+def remove_unused(model: Model, weights: Iterable[ConstantIn]) -> None:
+    """Remove those of the weights that nothing in the model uses any more."""
+    weights = [*weights]
+    used = set().union(*map(used_in, all_messages(model)))
+    gone = {id(tensor) for tensor, _ in weights if tensor.name not in used}
+    for graph in {id(graph): graph for _, graph in weights}.values():
+        names = {tensor.name for tensor in graph.initializer if id(tensor) in gone}
+        graph.initializer = [tensor for tensor in graph.initializer if id(tensor) not in gone]
+        graph.input = [value for value in graph.input if value.name not in names]
 
 
 class _Quantization:
@@ -118,34 +146,24 @@ class _Quantization:
         self.model, self.type_name, self.forms, self.block, self.keep = model, type_name, forms, block, keep
         self.bits, self.symmetric = WEIGHT_TYPES[type_name]
         self.taken = names_taken(model)
-        self.trained = [entry.key or "" for entry in training_bindings(model)]
         self.made: dict[tuple[int, Blocks], list[str]] = {}  # the names of the parts, by the tensor
         self.floats: dict[tuple[int, Blocks], str] = {}  # the names of matrices that DequantizeLinear makes
         self.dequantizing: dict[int, list[Node]] = {}  # nodes for the beginning of graphs, by identity
-        self.replaced: dict[int, _Weight] = {}
+        self.replaced: dict[int, ConstantIn] = {}
         self.before = self.after = 0  # bytes
         self.nodes: Counter[str] = Counter()
         self.stay: Counter[str] = Counter()
 
-    def quantize(self, graph: Graph, outer: ChainMap[str, _Weight | None]) -> None:
+    def quantize(self, graph: Graph, outer: Constants) -> None:
         """Replace the nodes of a graph, and of the graphs in it, whose weights can be quantised."""
-        constants: dict[str, _Weight | None] = {
-            tensor.name or "": _Weight(tensor, graph) for tensor in graph.initializer
-        }
-        others = [value.name or "" for value in graph.input]  # a caller may replace these
-        if (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS:
-            others = [name for name in others if name not in constants]
-        others += [name for node in graph.node for name in node.output]
-        others += self.trained
-        constants.update(dict.fromkeys(others))
-        visible = outer.new_child(constants)
+        visible = constants_in(graph, self.model, outer)
         for node in graph.node:
             for _, inner in subgraphs_of(node):
                 self.quantize(inner, visible)
         nodes = [made for node in graph.node for made in self._in_place_of(node, visible)]
         graph.node = [*self.dequantizing.pop(id(graph), []), *nodes]
 
-    def _in_place_of(self, node: Node, visible: Mapping[str, _Weight | None]) -> list[Node]:
+    def _in_place_of(self, node: Node, visible: Constants) -> list[Node]:
         """The nodes that compute the same as a node, from a quantised weight if it has one."""
         place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type or "")
         if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2:
@@ -181,7 +199,7 @@ class _Quantization:
             return "whose weight does not end with a whole block"
         return axis
 
-    def _product(self, node: Node, weight: _Weight, axis: int) -> list[Node]:
+    def _product(self, node: Node, weight: ConstantIn, axis: int) -> list[Node]:
         """A product with a quantised matrix; what Gemm adds is added behind it."""
         parts = self._parts(weight, Blocks(self.bits, self.block, axis, self.symmetric, by_line=True))
         columns, length = weight.tensor.dims[1 - axis], weight.tensor.dims[axis]
@@ -196,7 +214,7 @@ class _Quantization:
             )
         return nodes
 
-    def _table(self, node: Node, weight: _Weight) -> Node:
+    def _table(self, node: Node, weight: ConstantIn) -> Node:
         """The choice of rows of a quantised table."""
         parts = self._parts(weight, Blocks(self.bits, self.block, 1, self.symmetric, divides=True))
         self.nodes["GatherBlockQuantized"] += 1
@@ -212,7 +230,7 @@ class _Quantization:
             bits=8 if self.bits == 8 else None,  # releases before 1.23 do not know the attribute
         )
 
-    def _dequantized(self, node: Node, weight: _Weight, axis: int) -> Node:
+    def _dequantized(self, node: Node, weight: ConstantIn, axis: int) -> Node:
         """The node with a matrix that DequantizeLinear makes."""
         blocks = Blocks(self.bits, self.block, axis, self.symmetric)
         if (key := (id(weight.tensor), blocks)) not in self.floats:
@@ -225,7 +243,7 @@ class _Quantization:
         node.input = [self.floats[key] if index == 1 else name for index, name in enumerate(node.input)]
         return node
 
-    def _parts(self, weight: _Weight, blocks: Blocks) -> list[str]:
+    def _parts(self, weight: ConstantIn, blocks: Blocks) -> list[str]:
         """The names of the integers, scales and zero points of a weight, which are made once."""
         tensor, graph = weight
         if (key := (id(tensor), blocks)) not in self.made:
@@ -260,12 +278,7 @@ class _Quantization:
 
     def finish(self) -> None:
         """Remove weights that nothing uses any more, and state what the new nodes and types need."""
-        used = set().union(*map(used_in, all_messages(self.model)))
-        gone = {id(tensor) for tensor, _ in self.replaced.values() if tensor.name not in used}
-        for graph in {id(graph): graph for _, graph in self.replaced.values()}.values():
-            names = {tensor.name for tensor in graph.initializer if id(tensor) in gone}
-            graph.initializer = [tensor for tensor in graph.initializer if id(tensor) not in gone]
-            graph.input = [value for value in graph.input if value.name not in names]
+        remove_unused(self.model, self.replaced.values())
         has_microsoft = any(entry.domain == MICROSOFT for entry in self.model.opset_import)
         if self.nodes.keys() - {"DequantizeLinear"} and not has_microsoft:
             self.model.opset_import.append(OperatorSetId(MICROSOFT, 1))

@@ -56,7 +56,7 @@ def quantized(proto: onnx.ModelProto, type_name: str, **options: Any) -> onnx.Mo
 def run(proto: onnx.ModelProto, inputs: dict[str, Any] | None = None) -> np.ndarray[Any, Any]:
     """The first output, as onnxruntime computes it."""
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    output: np.ndarray[Any, Any] = session.run(None, inputs or IDS)[0]
+    output: np.ndarray[Any, Any] = session.run(None, IDS if inputs is None else inputs)[0]
     return output
 
 

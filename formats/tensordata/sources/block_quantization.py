@@ -95,12 +95,43 @@ class Blocks(NamedTuple):
         return QuantizedMatrix(source, dtype, dims, self, part, name, units, units * unit_bits // 8, nbytes)
 
 
+class MadeInSteps(Source):
+    """Bytes that are computed some units at a time: `units` of them make `units_nbytes` bytes, the last ones fewer."""
+
+    __slots__ = ()
+
+    units: int
+    units_nbytes: int
+
+    def made(self, first: int) -> memoryview:
+        """The bytes of the units from the first one on, or of those that there are."""
+        raise NotImplementedError
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Compute what the range needs."""
+        self._check_range(offset, len(buffer))
+        filled = 0
+        while filled < len(buffer):
+            step, skip = divmod(offset + filled, self.units_nbytes)
+            data = self.made(step * self.units)[skip : skip + len(buffer) - filled]
+            buffer[filled : filled + len(data)] = data
+            filled += len(data)
+
+    def slice(self, offset: int, nbytes: int) -> Source:
+        """The source itself for the whole range, else the range as a literal."""
+        self._check_range(offset, nbytes)
+        return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
+
+    def view(self) -> memoryview:
+        """The bytes, made now."""
+        return memoryview(self.read())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantizedMatrix(Source):
+class QuantizedMatrix(MadeInSteps):
     """The integers, scales or zero points of a matrix of floats, quantised while they are read.
 
-    They are made from some lines at a time, or from some rows of blocks if these are the order of the bytes:
-    `units` of them make `units_nbytes` bytes, the last ones perhaps fewer.
+    They are made from some lines at a time, or from some rows of blocks if these are the order of the bytes.
     """
 
     floats: Source
@@ -126,30 +157,11 @@ class QuantizedMatrix(Source):
         """This source: a number that is not finite cannot be quantised."""
         return iter((self,))
 
-    def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Quantise what the range needs.
+    def made(self, first: int) -> memoryview:
+        """The bytes of the units from the first one on, or of those that there are.
 
         Raises: TensorDataError for a number that is not finite.
         """
-        self._check_range(offset, len(buffer))
-        filled = 0
-        while filled < len(buffer):
-            step, skip = divmod(offset + filled, self.units_nbytes)
-            data = self._made(step * self.units)[skip : skip + len(buffer) - filled]
-            buffer[filled : filled + len(data)] = data
-            filled += len(data)
-
-    def slice(self, offset: int, nbytes: int) -> Source:
-        """The source itself for the whole range, else the range as a literal."""
-        self._check_range(offset, nbytes)
-        return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
-
-    def view(self) -> memoryview:
-        """The bytes, made now."""
-        return memoryview(self.read())
-
-    def _made(self, first: int) -> memoryview:
-        """The bytes of the units from the first one on, or of those that there are."""
         blocks, size, count = self.blocks, self.blocks.size, self.units
         floats = self._lines(first, count) if blocks.takes_lines else self._rows(first * size, count * size)
         # What is made of rows is several times as large.

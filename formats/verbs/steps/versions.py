@@ -81,7 +81,14 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         from formats.editing.float_types import to_dtype  # few conversions need it
 
         keep, no_kernel = options.keep or (), None if release is None else partial(_has_no_kernel, release)
-        model, more = to_dtype(model, options.dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
+        model, more = to_dtype(
+            model,
+            options.dtype,
+            keep_io_types=options.keep_io_types,
+            keep=keep,
+            lacks=no_kernel,
+            keep_integers=options.weights_dtype is not None,
+        )
         result += more
     if options.weights_dtype is not None and (named is None or release is not None):
         model, more = with_integer_weights(model, options)
