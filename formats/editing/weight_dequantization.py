@@ -1,7 +1,7 @@
 """Weights that are integers in blocks with a scale each become float32s again, made while they are copied.
 
 MatMulNBits of com.microsoft becomes MatMul, and GatherBlockQuantized Gather; a DequantizeLinear with blocks becomes the
-matrix that it makes.
+matrix that it makes, or if it makes floats of chosen rows, their choice from a matrix of floats.
 
 Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 """
@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.editing.options import Edit, EditResult
-from formats.editing.scopes import free, main_graph, names_taken, nodes_named, subgraphs_of
+from formats.editing.scopes import all_messages, free, main_graph, names_taken, nodes_named, subgraphs_of, used_in
 from formats.editing.surgery import make_node
 from formats.editing.weight_quantization import ConstantIn, constants_in, remove_unused
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
@@ -24,7 +24,7 @@ from formats.tensordata.sources.block_dequantization import DequantizedMatrix, N
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from formats.editing.weight_quantization import Constants
     from formats.ir.model import Graph, Model, Node, Tensor
@@ -47,6 +47,14 @@ class FloatForm(NamedTuple):
     nodes: Callable[[str], list[Node]] | None
 
 
+class _Place(NamedTuple):
+    """A graph, the constants that it sees, and its nodes that choose rows, by the name of their output."""
+
+    graph: Graph
+    constants: Constants
+    rows: Mapping[str, Node]
+
+
 def with_float_weights(model: Model, keep: Sequence[str] = ()) -> EditResult:
     """Make float32s of the integers of weights in the model itself; `keep` names nodes that stay as they are.
 
@@ -56,8 +64,8 @@ def with_float_weights(model: Model, keep: Sequence[str] = ()) -> EditResult:
     """
     work = _Dequantization(model, set(nodes_named(model, "keep", keep)))
     work.dequantize(main_graph(model), ChainMap())
-    remove_unused(model, work.replaced.values())
     if work.count:
+        work.remove_unused()
         model.ir_version = max(model.ir_version or 0, FIRST_WITH_CONSTANTS)
     return work.result()
 
@@ -70,6 +78,7 @@ class _Dequantization:
         self.taken = names_taken(model)
         self.made: dict[tuple[object, ...], str] = {}  # the names of weights, by their parts and form
         self.replaced: dict[int, ConstantIn] = {}
+        self.choices: dict[int, Node] = {}  # nodes that chose rows of what is replaced, by identity
         self.count = self.after = 0  # weights, and their bytes
         self.nodes: Counter[str] = Counter()
         self.stay: Counter[str] = Counter()
@@ -85,25 +94,40 @@ class _Dequantization:
         for node in graph.node:
             for _, inner in subgraphs_of(node):
                 self.dequantize(inner, visible)
-        graph.node = [made for node in graph.node for made in self._in_place_of(node, graph, visible)]
+        rows = {node.output[0]: node for node in graph.node if _chooses_rows(node)}
+        place = _Place(graph, visible, rows)
+        graph.node = [made for node in graph.node for made in self._in_place_of(node, place)]
 
-    def _in_place_of(self, node: Node, graph: Graph, visible: Constants) -> list[Node]:
+    def remove_unused(self) -> None:
+        """Remove what nothing uses any more: integers, scales and zero points, and choices of their rows."""
+        used = set().union(*map(used_in, all_messages(self.model)))
+        unused = {key for key, node in self.choices.items() if used.isdisjoint(node.output)}
+        for message in all_messages(self.model):
+            message.node = [node for node in message.node if id(node) not in unused]
+        remove_unused(self.model, self.replaced.values())
+
+    def _in_place_of(self, node: Node, place: _Place) -> list[Node]:
         """The nodes that compute the same as a node, from a weight of float32s if it has one of integers."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         form_of = self.forms.get((domain, node.op_type or ""))
         if form_of is None or (form_of == self._matrix and not get_int(node, "block_size")):
             return [node]
-        parts = [visible.get(name) if name else None for name in node.input]
+        choices = [place.rows[name] for name in node.input if name in place.rows]
+        names = [choice.input[0] for choice in choices] if len(choices) == len(node.input) else node.input
+        parts = [place.constants.get(name) if name else None for name in names]
         tensors = [None if part is None else part.tensor for part in [*parts, None, None, None, None]]
         form = "kept by name" if id(node) in self.keep else form_of(node, tensors)
+        if names is not node.input:
+            form = _of_rows(node, form, {choice.input[1] for choice in choices})
         if isinstance(form, str):
             self.stay[f"{node.op_type} {form}"] += 1
             return [node]
         self.nodes[node.op_type or ""] += 1
         weights = [part for part in parts if part is not None]
         self.replaced.update((id(part.tensor), part) for part in weights)
+        self.choices.update((id(choice), choice) for choice in choices)
         if form.nodes is None:
-            self._add_weight(graph, weights[0].tensor, form, node.output[0])
+            self._add_weight(place.graph, weights[0].tensor, form, node.output[0])
             return []
         key = *(id(part.tensor) for part in weights), *form.matrix.dims, form.matrix.size
         if key not in self.made:
@@ -208,6 +232,22 @@ class _Layout(NamedTuple):
     def blocks(self) -> int:
         """The number of blocks along the axis."""
         return -(-self.stored[self.axis] // self.size)
+
+
+def _chooses_rows(node: Node) -> bool:
+    """Whether a node is a Gather along the first axis."""
+    return node.op_type == "Gather" and node.domain in STANDARD_DOMAINS and get_int(node, "axis") == 0
+
+
+def _of_rows(node: Node, form: FloatForm | str, indices: set[str]) -> FloatForm | str:
+    """The form of a DequantizeLinear of rows, if these are the same of all its parts, and its blocks go along them."""
+    if isinstance(form, str) or len(indices) > 1 or get_int(node, "axis", 1) != -1 or len(form.dims) < 2:
+        return form if isinstance(form, str) else UNFIT
+
+    def nodes(weight: str) -> list[Node]:
+        return [make_node("Gather", [weight, *indices], node.output, name=node.name)]
+
+    return form._replace(nodes=nodes)
 
 
 def _layout_of(dims: list[int], node: Node, axis_name: str, bits: int, zero_point: int) -> _Layout | None:

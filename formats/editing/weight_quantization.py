@@ -1,8 +1,8 @@
 """Weights of products and tables as integers of 4 or 8 bits in blocks with a scale each, made while they are copied.
 
 A product with a constant matrix (MatMul, Gemm) becomes MatMulNBits, and the choice of rows of a table (Gather)
-GatherBlockQuantized, both of com.microsoft; or DequantizeLinear with blocks stands before the product. Names and bytes
-of the integers, scales and zero points are those of onnxruntime's own quantiser.
+GatherBlockQuantized, both of com.microsoft; or DequantizeLinear with blocks stands before the product, and behind the
+choice of rows. Names and bytes of the integers, scales and zero points are those of onnxruntime's own quantiser.
 
 Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 """
@@ -51,6 +51,8 @@ WITH_BLOCKS = 21  # the first operator set whose DequantizeLinear has blocks
 PRODUCTS: Mapping[int, str] = {4: "1.17", 8: "1.23"}
 TABLES: Mapping[int, str] = {4: "1.20", 8: "1.23"}
 DEQUANTIZES = "1.19"
+PRODUCT_OPERATORS = ("MatMul", "Gemm")
+BITS_OF_ROWS = 8  # ONNX's Gather takes no integers of 4 bits
 OF_TYPES = 10  # the first IR version with integers of 4 bits
 _NUMPY = {dtypes.FLOAT: "float32", dtypes.FLOAT16: "float16"}
 _INTEGERS = {
@@ -146,11 +148,20 @@ class _Quantization:
         self.model, self.type_name, self.forms, self.block, self.keep = model, type_name, forms, block, keep
         self.bits, self.symmetric = WEIGHT_TYPES[type_name]
         self.taken = names_taken(model)
+        # onnxruntime 1.32 fails if both factors of a product come from a DequantizeLinear of 8 bits with blocks.
+        self.factors = {
+            name
+            for message in all_messages(model)
+            for node in message.node
+            if node.op_type in PRODUCT_OPERATORS
+            for name in node.input
+        }
         self.made: dict[tuple[int, Blocks], list[str]] = {}  # the names of the parts, by the tensor
         self.floats: dict[tuple[int, Blocks], str] = {}  # the names of matrices that DequantizeLinear makes
         self.dequantizing: dict[int, list[Node]] = {}  # nodes for the beginning of graphs, by identity
         self.replaced: dict[int, ConstantIn] = {}
         self.before = self.after = 0  # bytes
+        self.tables: set[int] = set()  # tensors with more bits than the others, by identity
         self.nodes: Counter[str] = Counter()
         self.stay: Counter[str] = Counter()
 
@@ -176,7 +187,7 @@ class _Quantization:
             self.stay[axis] += 1
             return [node]
         if node.op_type == "Gather":
-            return [self._table(node, weight)]
+            return [self._table(node, weight)] if self.forms.tables else self._rows(node, weight)
         return self._product(node, weight, axis) if self.forms.products else [self._dequantized(node, weight, axis)]
 
     def _axis_of_blocks(self, node: Node, weight: Tensor) -> int | str:
@@ -186,10 +197,12 @@ class _Quantization:
         if len(weight.dims) != 2:
             return "whose weight is no matrix"
         if node.op_type == "Gather":
-            if not self.forms.tables:
+            if self.forms.products and not self.forms.tables:
                 return "of tables, for which the runtime has no operator"
             if get_int(node, "axis") not in (0, -2):
                 return "along another axis than the first"
+            if not self.forms.tables and node.output[0] in self.factors:
+                return "of a table whose rows are factors of a product"
         elif get_int(node, "transA") or {get_float(node, "alpha", 1.0), get_float(node, "beta", 1.0)} != {1.0}:
             return "with transA, alpha or beta"
         axis = 1 if node.op_type == "Gather" or get_int(node, "transB") else 0
@@ -229,6 +242,24 @@ class _Quantization:
             block_size=self.block,
             bits=8 if self.bits == 8 else None,  # releases before 1.23 do not know the attribute
         )
+
+    def _rows(self, node: Node, weight: ConstantIn) -> list[Node]:
+        """The choice of rows of integers, scales and zero points, of which DequantizeLinear makes floats.
+
+        A DequantizeLinear before the Gather would make floats of the whole table, whenever the model runs.
+        """
+        blocks = Blocks(BITS_OF_ROWS, self.block, 1, self.symmetric)
+        names, rows = self._parts(weight, blocks), []
+        nodes = []
+        for name in names:
+            rows.append(free(f"{name}_rows", self.taken))
+            nodes.append(make_node("Gather", [name, node.input[1]], rows[-1:], name=rows[-1]))
+        self.nodes["DequantizeLinear"] += 1
+        self.tables.add(id(weight.tensor))
+        return [
+            *nodes,
+            make_node("DequantizeLinear", rows, node.output, name=node.name, axis=-1, block_size=self.block),
+        ]
 
     def _dequantized(self, node: Node, weight: ConstantIn, axis: int) -> Node:
         """The node with a matrix that DequantizeLinear makes."""
@@ -297,6 +328,9 @@ class _Quantization:
             edits.append(
                 Edit("weights_dtype", f"{weights} became {self.type_name} in blocks of {self.block}, {sizes}: {nodes}")
             )
+            if self.tables and self.bits < BITS_OF_ROWS:
+                tables = counted(len(self.tables), "table")
+                edits.append(Edit("weights_dtype", f"{tables} of these in {BITS_OF_ROWS} bits: Gather takes no fewer"))
         else:
             edits.append(Edit("weights_dtype", "no weight of a product or table can become integers"))
         if self.stay:

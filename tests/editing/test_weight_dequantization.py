@@ -9,11 +9,12 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
 import formats
 from formats.tensordata.sources.block_quantization import MadeInSteps
-from tests.editing.test_weight_quantization import made, operators, quantized, run
+from tests.editing.test_weight_quantization import IDS, embedding, made, operators, quantized, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,6 +191,19 @@ def test_there_and_back(tmp_path: Path) -> None:
     wanted = run(theirs)
     np.testing.assert_allclose(run(new), wanted, atol=0.02 * np.abs(wanted).max())
     assert "in blocks" not in str(formats.convert(tmp_path / "new.onnx", tmp_path / "b.onnx", dtype="float32"))
+
+
+@pytest.mark.parametrize("type_name", ["int4", "uint4", "int8", "uint8"])
+def test_plain_onnx_comes_back(type_name: str) -> None:
+    """Weights of plain ONNX become what onnx's evaluator computes with, and rows are chosen from a table of floats."""
+    proto = embedding(IDS["ids"])
+    small = quantized(proto, type_name)
+    new = back(small)
+    assert operators(new) == operators(proto)
+    wanted = ReferenceEvaluator(small).run(None, IDS)[0]
+    np.testing.assert_allclose(ReferenceEvaluator(new).run(None, IDS)[0], wanted, rtol=1e-5, atol=1e-4)
+    small.graph.output.append(helper.make_tensor_value_info("table_scales_rows", FLOAT, [3, 3]))
+    assert operators(back(small)).count("Gather") == 2
 
 
 @pytest.mark.parametrize("type_name", ["int4", "uint4", "int8", "uint8"])
