@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from formats.tensordata.sources.block_quantization import STEP_FLOATS, STRIP_FLOATS, MadeInSteps
+from formats.tensordata.sources.block_quantization import PIECE_FLOATS, STEP_FLOATS, STRIP_FLOATS, MadeInSteps
 from formats.tensordata.sources.source import Source
 from formats.tensordata.sources.transform import unpacked_elements
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BYTE = 8  # bits
+SHORT_BYTES = 1 << 14  # rows that are read as a whole, although only a part of each is needed
 
 
 class Numbers(NamedTuple):
@@ -40,13 +41,18 @@ class Numbers(NamedTuple):
     def part(self, rows: slice, columns: slice) -> Array:
         """The numbers of some rows and columns, as float32s."""
         count, width = rows.stop - rows.start, columns.stop - columns.start
-        if width * 2 > self.row:  # what is between is little
-            return self._flat(rows.start * self.row, count * self.row).reshape(count, self.row)[:, columns]
-        row_bits, first = self.row * self.bits, columns.start * self.bits // BYTE
-        data = np.empty((count, -(-columns.stop * self.bits // BYTE) - first), np.uint8)
-        for index, piece in enumerate(data, rows.start):
-            self.source.readinto(index * row_bits // BYTE + first, piece.data)
-        skip = columns.start - first * BYTE // self.bits
+        if width == self.row:  # rows may share a byte
+            return self._flat(rows.start * width, count * width).reshape(count, width)
+        row_bytes, begin = self.row * self.bits // BYTE, columns.start * self.bits // BYTE
+        end = -(-columns.stop * self.bits // BYTE)
+        if row_bytes <= SHORT_BYTES:  # then one large read takes less time than many small ones
+            data = np.frombuffer(self.source.read(rows.start * row_bytes, count * row_bytes), np.uint8)
+            data = np.ascontiguousarray(data.reshape(count, row_bytes)[:, begin:end])
+        else:
+            data = np.empty((count, end - begin), np.uint8)
+            for row, piece in enumerate(data, rows.start):
+                self.source.readinto(row * row_bytes + begin, piece.data)
+        skip = columns.start - begin * BYTE // self.bits
         return self._numbers(data).reshape(count, -1)[:, skip : skip + width]
 
     def _flat(self, first: int, count: int) -> Array:
@@ -92,8 +98,8 @@ class DequantizedMatrix(MadeInSteps):
     @property
     def units(self) -> int:  # type: ignore[override]
         """How many rows are made at once: whole blocks, if these go along the columns."""
-        most, along = (STRIP_FLOATS, True) if self.is_turned else (STEP_FLOATS, self.axis == 0)
-        whole = self.size if along else 1
+        most = STRIP_FLOATS if self.is_turned else STEP_FLOATS
+        whole = self.size if self.is_turned or self.axis == 0 else 1
         return max(most // max(self.dims[1], 1) // whole, 1) * whole
 
     @property
@@ -122,20 +128,33 @@ class DequantizedMatrix(MadeInSteps):
 
     def made(self, first: int) -> memoryview:
         """The bytes of the rows from the first one on, or of those that there are."""
-        rows, columns = slice(first, min(first + self.units, self.dims[0])), slice(0, self.dims[1])
-        stored = (columns, rows) if self.is_turned else (rows, columns)
-        numbers = self.integers.part(*stored)
-        numbers = numbers - (self.zero_point if self.zero_points is None else self._of_blocks(self.zero_points, stored))
-        numbers *= self._of_blocks(self.scales, stored)
-        matrix = np.ascontiguousarray(numbers.T if self.is_turned else numbers, "<f4")
+        rows, columns = min(self.units, self.dims[0] - first), self.dims[1]
+        matrix = np.empty((rows, columns), "<f4")
+        stored = matrix.T if self.is_turned else matrix
+        step = max(PIECE_FLOATS // max(stored.shape[1], 1), 1)
+        for start in range(0, len(stored), step):
+            lines = slice(start, min(start + step, len(stored)))
+            if self.is_turned:
+                stored[lines] = self._numbers(lines, slice(first, first + rows))
+            else:
+                stored[lines] = self._numbers(slice(first + lines.start, first + lines.stop), slice(0, columns))
         return matrix.view(np.uint8).reshape(-1).data
 
-    def _of_blocks(self, numbers: Numbers, stored: tuple[slice, slice]) -> Array:
-        """What blocks have, for each of their elements in a part of what is stored."""
-        along = stored[self.axis]
+    def _numbers(self, rows: slice, columns: slice) -> Array:
+        """Some rows and columns of what is stored."""
+        numbers = self.integers.part(rows, columns)
+        if self.zero_points is not None:
+            numbers = numbers - self._of_blocks(self.zero_points, rows, columns)
+        elif self.zero_point:
+            numbers = numbers - np.float32(self.zero_point)
+        return numbers * self._of_blocks(self.scales, rows, columns)
+
+    def _of_blocks(self, numbers: Numbers, rows: slice, columns: slice) -> Array:
+        """What blocks have, for each of their elements in some rows and columns of what is stored."""
+        along = columns if self.axis else rows
         blocks = slice(along.start // self.size, -(-along.stop // self.size))
-        part = numbers.part(blocks, stored[1]) if self.axis == 0 else numbers.part(stored[0], blocks)
+        part = numbers.part(rows, blocks) if self.axis else numbers.part(blocks, columns)
         skip = along.start - blocks.start * self.size
         of_elements = np.repeat(part, self.size, self.axis)
         span = slice(skip, skip + along.stop - along.start)
-        return of_elements[span] if self.axis == 0 else of_elements[:, span]
+        return of_elements[:, span] if self.axis else of_elements[span]
