@@ -12,9 +12,9 @@ from collections import ChainMap, Counter
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.editing.nodes import make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, free, main_graph, names_taken, nodes_named, subgraphs_of, used_in
-from formats.editing.nodes import make_node
 from formats.editing.weight_quantization import ConstantIn, constants_in, remove_unused
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.attributes import get_int
