@@ -15,11 +15,10 @@ from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_a
 from formats.editing.float_nodes import (
     FLOAT_TYPES,
     SCALING,
-    UNDEFINED,
-    WITHOUT_KERNEL,
     FloatValue,
     Operators,
     Weights,
+    Why,
     dequantizing,
     float_kind,
     inner_graphs,
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_DEPTH = 1_000_000, 100  # of what replaces all calls of functions together
 NAMED = 10  # nodes that an error names
-BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
 CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
 CLIP_WITH_INPUTS = 11  # the first version of the set whose Clip has its limits as inputs
@@ -101,7 +99,7 @@ def to_dtype(
         new.opset_import.append(OperatorSetId("", CAST_TO_BFLOAT16))
     calls = expand_calls(new, dtype)
     work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks))
-    work.stays.update((node, "named by `keep`") for node in nodes_named(new, "keep", keep))
+    work.stays.update((node, Why.NAMED) for node in nodes_named(new, "keep", keep))
     work.find_values()
     work.settle()
     work.rewrite_all()
@@ -135,8 +133,8 @@ class _Conversion:
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
         self.exact: ExactNumbers | None = None  # that a narrower type cannot hold
-        self.stays: dict[int, str] = {}  # why nodes stay, by their identity, although their operators need not
-        self.stay: dict[str, Counter[str]] = {}  # the operators of nodes that stay, by the reason
+        self.stays: dict[int, Why] = {}  # why nodes stay, by their identity, although their operators need not
+        self.stay: dict[Why, Counter[str]] = {}  # the operators of nodes that stay, by the reason
         self.weights = Weights(to)
         self.taken: set[str] = set()  # names of values
         self.casts = 0
@@ -155,7 +153,7 @@ class _Conversion:
                 return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
-            self._stay(self.exact.nodes, "sizes, indices, comparisons and angles")
+            self._stay(self.exact.nodes, Why.EXACT)
         self._find_values_of(main_graph(self.model), "graph", ChainMap(), ChainMap(), all_types)
         if self.unknown:
             raise UnsupportedError(
@@ -240,29 +238,29 @@ class _Conversion:
         def is_one_near_zero(name: str) -> bool:
             return (tensor := tensor_of(name)) is not None and set(tensor.dims) <= {1} and is_near_zero(name)
 
-        self._stay(map(id, dequantizing(graph.node)), "sums of quantised products")
+        self._stay(map(id, dequantizing(graph.node)), Why.QUANTIZED_SUMS)
         if self.to.most_added:
             sums = large_sums(graph, shapes, tensor_of, self.to.most_added)
-            self._stay(sums, f"sums of more than {self.to.most_added:,} numbers, or of nobody knows how many")
-        self._stay(sums_near_zero(graph, is_one_near_zero), "sums with a number near zero")
+            self._stay(sums, Why.LARGE_SUMS)
+        self._stay(sums_near_zero(graph, is_one_near_zero), Why.SUMS_NEAR_ZERO)
         large: set[int] = set()
         for node in graph.node:
             if node.domain not in STANDARD_DOMAINS:
                 continue
             if node.op_type in SCALING and any(self._is_beyond(values.get(name)) for name in node.input):
-                self._stay([id(node)], BEYOND)
+                self._stay([id(node)], Why.BEYOND)
                 large.add(id(node))
             elif reduces(node):
-                self._stay([id(node)], UNDEFINED.format(self.to.name))
+                self._stay([id(node)], Why.UNDEFINED)
             elif node.op_type in QUANTIZING and self._needs_its_scale(node, values, is_near_zero):
-                self._stay([id(node)], "scales of quantised numbers")
+                self._stay([id(node)], Why.SCALES)
             elif (node.op_type == "Mul" and any(map(is_one_near_zero, node.input))) or (
                 node.op_type == "Div" and any(map(is_near_zero, node.input[1:]))
             ):
-                self._stay([id(node)], "weights near zero")
-        self._stay(made_small_again(graph, large), BEYOND)
+                self._stay([id(node)], Why.NEAR_ZERO)
+        self._stay(made_small_again(graph, large), Why.BEYOND)
 
-    def _stay(self, nodes: Iterable[int], why: str) -> None:
+    def _stay(self, nodes: Iterable[int], why: Why) -> None:
         for node in nodes:
             self.stays.setdefault(node, why)
 
@@ -300,7 +298,7 @@ class _Conversion:
                 wanted = self.to.number if form.inputs.is_new(index) else value.old
                 value.wanted.setdefault(wanted, f"{place} ({node.op_type})")
                 value.is_exact |= id(node) in self.stays
-                if value.native is None and form.stays == WITHOUT_KERNEL.format(self.to.name):  # the file is smaller
+                if value.native is None and form.stays == Why.WITHOUT_KERNEL:  # the file is smaller
                     value.wanted.setdefault(self.to.number, place)
         if form.stays and floats:
             self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
@@ -314,7 +312,7 @@ class _Conversion:
             if not types.get(name) and form.outputs.may_be_float(index):
                 self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
             values[name] = value = self._value(graph, name, types)
-            value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == BEYOND
+            value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == Why.BEYOND
             if is_constant_node(node):
                 value.tensor = next(filter(None, map(constant_of, node.attribute)), None)
             else:
@@ -395,10 +393,11 @@ class _Conversion:
 
     def _clip(self, old: str, new: str) -> Iterator[Node]:
         """The nodes that limit a float32 to the numbers of float16."""
+        largest = float(self.to.largest)
         if self.operators.version < CLIP_WITH_INPUTS:
-            yield make_node("Clip", [old], [new], name=f"{new}_clip", min=-65504.0, max=65504.0)
+            yield make_node("Clip", [old], [new], name=f"{new}_clip", min=-largest, max=largest)
             return
-        limits = {fresh(f"{new}_limit", self.taken): limit for limit in (-65504.0, 65504.0)}
+        limits = {fresh(f"{new}_limit", self.taken): limit for limit in (-largest, largest)}
         for name, limit in limits.items():
             number = constant_of(make_attribute("value_float", limit))
             yield make_node("Constant", [], [name], name=f"{name}_constant", value=number)
@@ -430,7 +429,7 @@ class _Conversion:
         olds = joined([BY_NUMBER[number].numpy_name for number in self.to.sources], "or")
         for why, operators in self.stay.items():
             names = ", ".join(f"{name} x {count}" for name, count in sorted(operators.items()))
-            edits.append(Edit(self.to.kind, f"in {olds} stay {names} ({why})"))
+            edits.append(Edit(self.to.kind, f"in {olds} stay {names} ({why.value.format(self.to)})"))
         if self.casts:
             edits.append(Edit(self.to.kind, f"{counted(self.casts, 'cast')} added"))
         if calls:
