@@ -110,7 +110,7 @@ class _Dequantization:
         """The nodes that compute the same as a node, from a weight of float32s if it has one of integers."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         form_of = self.forms.get((domain, node.op_type or ""))
-        if form_of is None or (form_of == self._matrix and not get_int(node, "block_size")):
+        if form_of is None or not node.output or (form_of == self._matrix and not get_int(node, "block_size")):
             return [node]
         choices = [place.rows[name] for name in node.input if name in place.rows]
         names = [choice.input[0] for choice in choices] if len(choices) == len(node.input) else node.input
@@ -236,7 +236,8 @@ class _Layout(NamedTuple):
 
 def _chooses_rows(node: Node) -> bool:
     """Whether a node is a Gather along the first axis."""
-    return node.op_type == "Gather" and node.domain in STANDARD_DOMAINS and get_int(node, "axis") == 0
+    is_gather = node.op_type == "Gather" and node.domain in STANDARD_DOMAINS and get_int(node, "axis") == 0
+    return is_gather and len(node.input) > 1 and bool(node.output)
 
 
 def _of_rows(node: Node, form: FloatForm | str, indices: set[str]) -> FloatForm | str:

@@ -177,7 +177,7 @@ class _Quantization:
     def _in_place_of(self, node: Node, visible: Constants) -> list[Node]:
         """The nodes that compute the same as a node, from a quantised weight if it has one."""
         place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type or "")
-        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2:
+        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2 or not node.output:
             return [node]
         weight = visible.get(node.input[place])
         if weight is None or weight.tensor.data_type not in (dtypes.FLOAT, dtypes.FLOAT16):

@@ -288,3 +288,38 @@ def test_any_piece_is_read() -> None:
     assert b"".join(source.read(start, min(step, len(whole) - start)) for start in range(0, len(whole), step)) == whole
     assert source.slice(step - 7, 100).read() == whole[step - 7 : step + 93]
     assert run(back(product(64, 8, 32, 4, "")), {"a": np.eye(64, dtype="float32")}).shape == (64, 8)
+
+
+OPERATORS = [("MatMulNBits", "com.microsoft"), ("GatherBlockQuantized", "com.microsoft"), ("DequantizeLinear", "")]
+ATTRIBUTES = ["K", "N", "bits", "block_size", "axis", "gather_axis", "quantize_axis", "weight_prepacked"]
+NUMBERS = [-(2**40), -2, -1, 0, 1, 2, 4, 7, 8, 16, 32, 2**40]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_broken_nodes(seed: int) -> None:
+    """Whatever inputs, outputs and attributes a node has, weights of the right size come out, or our own errors."""
+    random = np.random.default_rng(seed)
+    types = [TensorProto.INT4, TensorProto.UINT4, TensorProto.UINT8, TensorProto.INT8, FLOAT, TensorProto.INT64]
+    weights = []
+    for name in "abcd":
+        dims = [int(size) for size in random.choice([0, 1, 2, 16, 32], random.integers(0, 4))]
+        kind = types[random.integers(len(types))]
+        bits = {TensorProto.INT4: 4, TensorProto.UINT4: 4, FLOAT: 32, TensorProto.INT64: 64}.get(kind, 8)
+        data = bytes((int(np.prod(dims)) * bits + 7) // 8)
+        weights.append(helper.make_tensor(name, kind, dims, data, raw=True))
+    op_type, domain = OPERATORS[seed % 3]
+    inputs = [str(name) for name in random.choice([*"abcd", "x", ""], random.integers(0, 7))]
+    attributes = {name: int(random.choice(NUMBERS)) for name in ATTRIBUTES if random.random() < 0.7}
+    node = helper.make_node(op_type, inputs, ["r"][: random.integers(0, 2)], domain=domain, **attributes)
+    ends = [helper.make_tensor_value_info(name, FLOAT, [1]) for name in "xy"]
+    described = [helper.make_tensor_value_info("r", FLOAT, None)]
+    nodes = [node, helper.make_node("Identity", ["x"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights, value_info=described)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    proto = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    try:
+        new = back(proto)
+    except formats.FormatError:
+        return
+    for tensor in new.graph.initializer:
+        assert numpy_helper.to_array(tensor).size == np.prod(tensor.dims, dtype=int)
