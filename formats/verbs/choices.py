@@ -247,8 +247,8 @@ class RuntimeOptions:
     `dtype`: "float16" or "bfloat16": float32s become such, in weights, values, inputs and outputs; "float32": both
     become float32s, and so do weights that are integers in blocks, unless a `weights_dtype` is given. With
     `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they are; * is any text. Without
-    `dtype`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`,
-    operators for which it has no kernel in that type stay as they are.
+    `dtype`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`, operators for which it has
+    no kernel in that type stay as they are.
 
     `weights_dtype`: "int4", "int8", "uint4" or "uint8": weights of MatMul, Gemm and Gather become integers in blocks of
     `block` elements that have a scale each, and with the unsigned types a zero point, too. For a `runtime`, the nodes
