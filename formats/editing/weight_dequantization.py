@@ -36,8 +36,8 @@ KIND = "dtype=float32"
 UNFIT = "whose integers, scales and zero points are no constants of float32 that fit each other"
 
 
-class FloatForm(NamedTuple):
-    """What takes the place of a node: a weight with these dims, and nodes that use it by its name.
+class FloatWeight(NamedTuple):
+    """A weight with these dims that takes the place of a node's integers, and nodes that use it by its name.
 
     Without `nodes`, the weight has the name of the node's output.
     """
@@ -112,12 +112,12 @@ class _Dequantization:
         form_of = self.forms.get((domain, node.op_type or ""))
         if form_of is None or not node.output or (form_of == self._matrix and not get_int(node, "block_size")):
             return [node]
-        choices = [place.rows[name] for name in node.input if name in place.rows]
-        names = [choice.input[0] for choice in choices] if len(choices) == len(node.input) else node.input
+        choices = [place.rows[name] for name in node.input] if place.rows.keys() >= {*node.input} else []
+        names = [choice.input[0] for choice in choices] if choices else node.input
         parts = [place.constants.get(name) if name else None for name in names]
         tensors = [None if part is None else part.tensor for part in [*parts, None, None, None, None]]
         form = "kept by name" if id(node) in self.keep else form_of(node, tensors)
-        if names is not node.input:
+        if choices:
             form = _of_rows(node, form, {choice.input[1] for choice in choices})
         if isinstance(form, str):
             self.stay[f"{node.op_type} {form}"] += 1
@@ -136,14 +136,14 @@ class _Dequantization:
             self._add_weight(weights[0].graph, integers, form, self.made[key])
         return form.nodes(self.made[key])
 
-    def _add_weight(self, graph: Graph, integers: Tensor, form: FloatForm, name: str) -> None:
+    def _add_weight(self, graph: Graph, integers: Tensor, form: FloatWeight, name: str) -> None:
         """Add a weight to a graph."""
         new = with_elements(integers, form.matrix)
         new.name, new.data_type, new.dims = name, dtypes.FLOAT, form.dims
         graph.initializer.append(new)
         self.count, self.after = self.count + 1, self.after + form.matrix.nbytes
 
-    def _product(self, node: Node, parts: list[Tensor | None]) -> FloatForm | str:
+    def _product(self, node: Node, parts: list[Tensor | None]) -> FloatWeight | str:
         """A MatMulNBits as a MatMul, behind which a bias is added."""
         rows, columns, size = (get_int(node, name) for name in ("K", "N", "block_size"))
         bits, names = get_int(node, "bits", 4), [*node.input, *[""] * 6]
@@ -168,7 +168,7 @@ class _Dequantization:
         layout = _Layout((columns, rows), size, 1, bits, 1 << (bits - 1), count * size, _whole(count, bits))
         return _form([rows, columns], layout, names[1:4], parts[1:4], nodes, is_turned=True)
 
-    def _table(self, node: Node, parts: list[Tensor | None]) -> FloatForm | str:
+    def _table(self, node: Node, parts: list[Tensor | None]) -> FloatWeight | str:
         """A GatherBlockQuantized as a Gather."""
         integers, bits = parts[0], get_int(node, "bits", 4)
         if integers is None or integers.data_type not in OF_TABLES or bits not in PACKED:
@@ -188,7 +188,7 @@ class _Dequantization:
 
         return _form(dims, layout, [names[0], *names[2:4]], [parts[0], *parts[2:4]], nodes)
 
-    def _matrix(self, node: Node, parts: list[Tensor | None]) -> FloatForm | str:
+    def _matrix(self, node: Node, parts: list[Tensor | None]) -> FloatWeight | str:
         """What a DequantizeLinear with blocks makes of constants."""
         integers = parts[0]
         kind = None if integers is None else dtypes.BY_NUMBER.get(integers.data_type or 0)
@@ -240,7 +240,7 @@ def _chooses_rows(node: Node) -> bool:
     return is_gather and len(node.input) > 1 and bool(node.output)
 
 
-def _of_rows(node: Node, form: FloatForm | str, indices: set[str]) -> FloatForm | str:
+def _of_rows(node: Node, form: FloatWeight | str, indices: set[str]) -> FloatWeight | str:
     """The form of a DequantizeLinear of rows, if these are the same of all its parts, and its blocks go along them."""
     if isinstance(form, str) or len(indices) > 1 or get_int(node, "axis", 1) != -1 or len(form.dims) < 2:
         return form if isinstance(form, str) else UNFIT
@@ -257,6 +257,7 @@ def _layout_of(dims: list[int], node: Node, axis_name: str, bits: int, zero_poin
     axis += len(dims) if axis < 0 else 0
     if not dims or axis not in (0, len(dims) - 1) or size < 1:
         return None
+    size = max(min(size, dims[axis]), 1)
     stored = (prod(dims[:-1]), dims[-1]) if axis else (dims[0], prod(dims[1:]))
     layout = _Layout(stored, size, min(axis, 1), bits, zero_point, stored[1], stored[1])
     return layout._replace(zeros_row=layout.blocks) if axis else layout
@@ -270,7 +271,7 @@ def _form(
     nodes: Callable[[str], list[Node]] | None = None,
     *,
     is_turned: bool = False,
-) -> FloatForm | str:
+) -> FloatWeight | str:
     """What takes the place of a node with these integers, scales and zero points; or why it stays."""
     rows, columns = layout.stored
     blocks = (rows, layout.blocks) if layout.axis else (layout.blocks, columns)
@@ -284,7 +285,7 @@ def _form(
     matrix = DequantizedMatrix(
         size, integers, scales, zeros, layout.zero_point, layout.size, layout.axis, is_turned=is_turned
     )
-    return FloatForm(dims, matrix, nodes)
+    return FloatWeight(dims, matrix, nodes)
 
 
 def _numbers(tensor: Tensor | None, bits: int, rows: int, row: int) -> Numbers | None:

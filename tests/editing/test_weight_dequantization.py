@@ -275,6 +275,13 @@ def test_shared_weights_and_branches() -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_a_block_that_is_longer_than_the_matrix() -> None:
+    """A block may be longer than the matrix, however long it says that it is."""
+    constants = {"w": rng.integers(0, 256, (5, 7), "uint8"), "s": np.full((5, 1), 2.0, "float32")}
+    node = helper.make_node("DequantizeLinear", ["w", "s"], ["y"], axis=1, block_size=2**40)
+    np.testing.assert_array_equal(weight_of(back(model_of(node, constants, [5, 7]))), constants["w"] * 2.0)
+
+
 def test_any_piece_is_read() -> None:
     """The floats are made a piece at a time, and any range of them is the same."""
     model = formats.from_onnx(product(3000, 1501, 16, 4, "packed"))

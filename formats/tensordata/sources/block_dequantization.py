@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BYTE = 8  # bits
+PIECE_BYTES = 1 << 21  # that are read at once
 SHORT_BYTES = 1 << 14  # rows that are read as a whole, although only a part of each is needed
 
 
@@ -38,13 +39,18 @@ class Numbers(NamedTuple):
     row: int
     is_signed: bool = False
 
+    @property
+    def row_bytes(self) -> int:
+        """The size of a row in bytes, without a part of a byte."""
+        return self.row * self.bits // BYTE
+
     def part(self, rows: slice, columns: slice) -> Array:
         """The numbers of some rows and columns, as float32s."""
         count, width = rows.stop - rows.start, columns.stop - columns.start
         if width == self.row:  # rows may share a byte
             return self._flat(rows.start * width, count * width).reshape(count, width)
-        row_bytes, begin = self.row * self.bits // BYTE, columns.start * self.bits // BYTE
-        end = -(-columns.stop * self.bits // BYTE)
+        row_bytes = self.row_bytes
+        begin, end = columns.start * self.bits // BYTE, -(-columns.stop * self.bits // BYTE)
         if row_bytes <= SHORT_BYTES:  # then one large read takes less time than many small ones
             data = np.frombuffer(self.source.read(rows.start * row_bytes, count * row_bytes), np.uint8)
             data = np.ascontiguousarray(data.reshape(count, row_bytes)[:, begin:end])
@@ -131,7 +137,7 @@ class DequantizedMatrix(MadeInSteps):
         rows, columns = min(self.units, self.dims[0] - first), self.dims[1]
         matrix = np.empty((rows, columns), "<f4")
         stored = matrix.T if self.is_turned else matrix
-        step = max(PIECE_FLOATS // max(stored.shape[1], 1), 1)
+        step = max(min(PIECE_FLOATS // max(stored.shape[1], 1), PIECE_BYTES // max(self.integers.row_bytes, 1)), 1)
         for start in range(0, len(stored), step):
             lines = slice(start, min(start + step, len(stored)))
             if self.is_turned:
