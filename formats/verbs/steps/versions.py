@@ -78,17 +78,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = with_opset(model, version, domain)
         result += more
     if options.dtype is not None:
-        from formats.editing.float_types import to_dtype  # few conversions need it
-
-        keep, no_kernel = options.keep or (), None if release is None else partial(_has_no_kernel, release)
-        model, more = to_dtype(
-            model,
-            options.dtype,
-            keep_io_types=options.keep_io_types,
-            keep=keep,
-            lacks=no_kernel,
-            keep_integers=options.weights_dtype is not None,
-        )
+        model, more = _with_dtype(model, options, release)
         result += more
     if options.weights_dtype is not None and (named is None or release is not None):
         model, more = with_integer_weights(model, options)
@@ -105,6 +95,20 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             result += more
         result += EditResult(losses=tuple(_refused(model, release)))
     return model, result
+
+
+def _with_dtype(model: Model, options: RuntimeOptions, release: str | None) -> tuple[Model, EditResult]:
+    """The model with floats of the chosen type; weights that are integers stay such if others become integers."""
+    from formats.editing.float_types import to_dtype  # few conversions need it
+
+    return to_dtype(
+        model,
+        options.dtype or "",
+        keep_io_types=options.keep_io_types,
+        keep=options.keep or (),
+        lacks=None if release is None else partial(_has_no_kernel, release),
+        keep_integers=options.weights_dtype is not None,
+    )
 
 
 def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
