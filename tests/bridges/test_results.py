@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_random_inputs_are_the_same_each_time(pair: tuple[Path, Path]) -> None:
     [
         ({"z": np.zeros(2)}, "`check_inputs` has no 'x', an input of the model"),
         ({"x": np.zeros((1, 3, 3))}, "onnxruntime does not run .*a.onnx: "),
-        (b"PK", "in.npz is no .npz file with arrays"),
+        (b"PK", "in.npz: this is no valid .npz file: it is damaged"),
     ],
 )
 def test_inputs_that_do_not_fit(pair: tuple[Path, Path], tmp_path: Path, arrays: Any, error: str) -> None:
@@ -76,17 +77,34 @@ def test_other_dims_and_other_nan(tmp_path: Path, pair: tuple[Path, Path]) -> No
     assert wanted == details
 
 
-def test_a_process_that_ends(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash of onnxruntime ends only its own process, and is one line."""
-    monkeypatch.setattr(results, "PROGRAM", "import os; os.abort()")
-    with pytest.raises(formats.UnsupportedError, match="or has crashed"):
-        compared_results(*pair, None)
-
-
-def test_without_onnxruntime(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without onnxruntime, the error says what to install."""
-    monkeypatch.setattr(results, "PROGRAM", "import sys; sys.modules['onnxruntime'] = None; " + results.PROGRAM)
-    with pytest.raises(formats.MissingPackageError, match="checks of results need the package onnxruntime, which"):
+@pytest.mark.parametrize(
+    ("module", "kind", "error"),
+    [
+        (
+            "def set_default_logger_severity(_): pass\ndef __getattr__(_): import os; os.abort()",
+            formats.UnsupportedError,
+            "in 900 seconds of processor time and 4,096 MiB of memory, or has crashed",
+        ),
+        (
+            "raise ModuleNotFoundError(name='onnxruntime')",
+            formats.MissingPackageError,
+            "checks of results need the package onnxruntime, which is not installed: pip install",
+        ),
+        (
+            "raise ImportError('no libc')",
+            formats.MissingPackageError,
+            r"onnxruntime, which is installed, but cannot be imported \(no libc\): pip install",
+        ),
+    ],
+)
+def test_a_process_that_ends(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, module: str, kind: type[Exception], error: str
+) -> None:
+    """A crash of onnxruntime ends only its own process, and is one line; without it, the error says what to install."""
+    (pair[0].parent / "onnxruntime.py").write_text(module)
+    monkeypatch.syspath_prepend(pair[0].parent)
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    with pytest.raises(kind, match=error):
         compared_results(*pair, None)
 
 
