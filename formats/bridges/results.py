@@ -11,6 +11,7 @@ import os
 import re
 from contextlib import suppress
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Feed = Mapping[str, Any]
 
 OPEN_DIMS: Final = (4, 1)  # the sizes that open dims get, until the first model runs
+MOST_DIMS: Final = 32  # of random inputs; older releases of numpy have no more
 SEED: Final = 0
 
 
@@ -228,6 +230,9 @@ def _random(mine: dict[str, _Input], theirs: dict[str, _Input], size: int) -> Fe
             pairs = zip(each.shape, partner.shape, strict=True)
             dims = [next((dim for dim in pair if isinstance(dim, int)), size) for pair in pairs]
         dtype = numpy.dtype(each.dtype)
+        if len(dims) > MOST_DIMS or 8 * prod(dims) > CHECKS.memory_bytes:
+            reason = f"the input {name!r:.80} is too large for random numbers"
+            raise UnsupportedError(f"{reason}; give a file with inputs that fit: `check_inputs`")
         is_float = dtype.kind == "f"
         feed[name] = random.normal(size=dims) if is_float else random.integers(0, 2, dims)
         if dtype.kind == "O":
