@@ -97,9 +97,10 @@ def _answer(first: str, second: str, inputs: str | None) -> tuple[str, bytes]:
         return "differences", json.dumps([*differences(first, second, inputs)]).encode()
     except MemoryError:
         raise
+    except OSError as error:
+        return type(error).__name__, json.dumps(f"{error.filename}: {error.strerror}").encode()
     except Exception as error:
-        text = error.message if isinstance(error, FormatError) else str(error)
-        return type(error).__name__, json.dumps(text).encode()
+        return type(error).__name__, json.dumps(str(error)).encode()
 
 
 def differences(first: str, second: str, inputs: str | None) -> Iterator[OutputDifference]:
@@ -128,7 +129,9 @@ def _given(path: Path) -> Feed:
     try:
         return {name: tensor.numpy() for name, tensor in read_weights(path).items()}
     except FormatError as error:
-        raise OptionError(f"{path}: {error.message}") from None
+        raise OptionError(str(error)) from None
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror}") from None
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> OutputDifference:
@@ -169,7 +172,7 @@ def _session(path: str) -> Any:
 
     try:
         return onnxruntime_session(path, providers=["CPUExecutionProvider"])
-    except (FormatError, MemoryError):
+    except (FormatError, OSError, MemoryError):
         raise
     except Exception as error:
         raise UnsupportedError(f"onnxruntime does not load {path}: {_one_line(error)}") from None

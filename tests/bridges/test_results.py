@@ -65,6 +65,30 @@ def test_inputs_that_do_not_fit(pair: tuple[Path, Path], tmp_path: Path, arrays:
         [*differences(*map(str, pair), str(path))]
 
 
+@pytest.mark.parametrize(
+    ("second", "inputs", "error"),
+    [
+        ("none.onnx", None, "none.onnx: No such file or directory"),
+        ("empty.onnx", None, "empty.onnx: this is an empty file"),
+        ("loop.onnx", None, "loop.onnx: Too many levels of symbolic links"),
+        ("a.onnx", "none.npz", "none.npz: No such file or directory"),
+        ("a.onnx", "empty.npz", "empty.npz: this is no valid .npz file"),
+        ("a.onnx", "a.onnx", "a.onnx is no .npz file"),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    pair: tuple[Path, Path], second: str, inputs: str | None, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model or inputs that cannot be read are named in one line, in the words of every other error."""
+    monkeypatch.chdir(pair[0].parent)
+    Path("loop.onnx").symlink_to("loop.onnx")
+    for name in ("empty.onnx", "empty.npz"):
+        Path(name).touch()
+    done = run("formats", "diff", "a.onnx", second, *(["--check-inputs", inputs] if inputs else ["--check"]))
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"formats: error: {error}")
+
+
 def test_other_dims_and_other_nan(tmp_path: Path, pair: tuple[Path, Path]) -> None:
     """An output with other dims, or with NaN at other places, has no largest difference."""
     other = onnx.parser.parse_model(
