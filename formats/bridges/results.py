@@ -48,7 +48,7 @@ def compared_results(first: Path, second: Path, inputs: Path | None) -> tuple[Ou
     """
     paths = [os.fspath(first), os.fspath(second), inputs and os.fspath(inputs)]
     nbytes = _nbytes_of_weights(first) + _nbytes_of_weights(second)
-    word, data = new_process().ask(json.dumps(paths).encode(), nbytes=nbytes)
+    word, data = _PROCESS.ask(json.dumps(paths).encode(), nbytes=nbytes)
     if word in ("memory", "ended"):
         raise UnsupportedError(
             f"onnxruntime did not run both models in {CHECKS.time(nbytes):.0f} seconds of processor time and "
@@ -74,6 +74,9 @@ def _nbytes_of_weights(path: Path) -> int:
 def new_process() -> LimitedProcess:
     """A process that runs two models."""
     return LimitedProcess("formats.bridges.results", partial(needed, "onnxruntime", "checks of results"), CHECKS)
+
+
+_PROCESS = new_process()
 
 
 # In the process

@@ -23,7 +23,7 @@ from tests.test_side_files import MEASURE
 CHECK = """
 from formats.bridges import results
 from formats.onnxpb.limited_process import Limits
-results.CHECKS = Limits(300 << 20, 4, 3)
+results.CHECKS = results._PROCESS.limits = Limits(300 << 20, 4, 3)
 from formats.cli import formats
 formats()
 """
