@@ -48,7 +48,10 @@ def compared_results(first: Path, second: Path, inputs: Path | None) -> tuple[Ou
     """
     paths = [os.fspath(first), os.fspath(second), inputs and os.fspath(inputs)]
     nbytes = _nbytes_of_weights(first) + _nbytes_of_weights(second)
-    word, data = _PROCESS.ask(json.dumps(paths).encode(), nbytes=nbytes)
+    try:
+        word, data = _PROCESS.ask(json.dumps(paths).encode(), nbytes=nbytes)
+    finally:
+        _PROCESS.end()
     if word in ("memory", "ended"):
         raise UnsupportedError(
             f"onnxruntime did not run both models in {CHECKS.time(nbytes):.0f} seconds of processor time and "

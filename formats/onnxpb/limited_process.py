@@ -116,8 +116,16 @@ class LimitedProcess:
             running.communicate()
             reason = text.decode(errors="replace") or "its process does not start"
             with self._needed():
-                raise ModuleNotFoundError(name=reason) if word == "absent" else ImportError(reason)
+                if word == "absent":
+                    raise ModuleNotFoundError(f"No module named {reason!r}", name=reason)
+                raise ImportError(reason)
         return running
+
+    def end(self) -> None:
+        """End the process, which has used its memory; the next request starts another one."""
+        with self._lock:
+            self._end()
+            self._running = None
 
     def _end(self) -> None:
         if self._running is not None:
