@@ -146,7 +146,9 @@ class RepeatedScalars(Repeated[T]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
 
-        return numpy.array(list(self), dtype or _NUMPY_NAMES.get(self.field.kind))
+        kind = self.field.kind
+        of_no_texts = None if self else {"string": "U", "bytes": "S"}.get(kind)  # numpy finds the type of others
+        return numpy.array(list(self), dtype or _NUMPY_NAMES.get(kind, of_no_texts))
 
 
 class RepeatedTexts(RepeatedScalars[T]):

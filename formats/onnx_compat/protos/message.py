@@ -461,7 +461,7 @@ def model_text(model: Any) -> str:
         for name in ("domain", "producer_name", "producer_version")
         if (value := getattr(model, name))
     ]
-    parts += [f"graph={graph_text(model.graph)}"] if model.HasField("graph") else []
+    parts.append(f"graph={graph_text(model.graph)}")
     return f"ModelProto({', '.join((*parts, *_counts(model, ('functions',))))})"
 
 
