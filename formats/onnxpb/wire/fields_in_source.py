@@ -36,6 +36,7 @@ from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
 CHECKED_BYTES = 1 << 20  # of fields that are checked together
+SEEN_BYTES, MAX_SEEN = 1 << 8, 1 << 12  # the largest part of an element, and the number of parts, that are remembered
 _LEN = int(WireType.LEN)
 
 
@@ -52,6 +53,7 @@ class FieldsInSource:
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
         self.largest_nbytes = 0
         self._has_references = self._is_doubtful = self._is_checked = False
+        self._seen: set[tuple[str, bytes]] = set()  # parts of elements that were checked: most nodes have the same ones
         self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
 
     def of(self, family: Tables) -> FieldsInSource:
@@ -125,6 +127,7 @@ class FieldsInSource:
             self._decode()  # which finds the place
             raise
         self._is_checked = True
+        self._seen.clear()
 
     def _check_range(self, start: int, stop: int) -> None:
         """Refuse elements in a range that is not known, as `check` does."""
@@ -167,7 +170,12 @@ class FieldsInSource:
             if position > end:
                 break
             if type(row) is MessageRow:
-                self._check_fields(data, begin, position, row.table, depth + 1)
+                if size > SEEN_BYTES or depth != self.depth + 1:
+                    self._check_fields(data, begin, position, row.table, depth + 1)
+                elif (part := (row.name, data[begin:position])) not in self._seen:
+                    self._check_fields(data, begin, position, row.table, depth + 1)
+                    if len(self._seen) < MAX_SEEN:
+                        self._seen.add(part)
             elif type(row) is IntegerRow or type(row) is FixedWidthRow:
                 unpack_numbers(data[begin:position], row.number_type)
             elif type(row) is SourceRow and row.width == 0:
