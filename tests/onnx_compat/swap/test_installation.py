@@ -95,3 +95,35 @@ if __name__ == "__main__":
     assert type(back) is formats.onnxpb.ModelProto and back.graph.name == "g!"
 """)
     subprocess.run([sys.executable, "main.py"], check=True, timeout=PATIENCE_SECONDS, cwd=tmp_path)
+
+
+def test_isinstance_with_the_classes_of_onnx() -> None:
+    """A message of ours is an instance of the class of `onnx` with its name once `onnx` is imported, and of no other."""
+    text = """
+import functools, sys
+from formats.onnxpb import GraphProto, ModelProto, TensorShapeProto, TypeProto
+model, dim = ModelProto(), TensorShapeProto.Dimension()
+assert model.__class__ is type(model) is ModelProto and "onnx" not in sys.modules
+import onnx
+from formats.onnx_compat.protos.classes import CLASSES
+for name, cls in CLASSES.items():
+    message = cls()
+    assert type(message) is cls and isinstance(message, cls)
+    kinds = {each.__name__ for each in vars(onnx).values() if isinstance(each, type) and isinstance(message, each)}
+    assert kinds == (set() if "." in name else {name}), (name, kinds)
+assert isinstance(dim, onnx.TensorShapeProto.Dimension) and isinstance(TypeProto.Tensor(), onnx.TypeProto.Tensor)
+assert not isinstance(onnx.ModelProto(), GraphProto) and not isinstance(model, GraphProto)
+
+@functools.singledispatch
+def kind(value):
+    return "other"
+
+kind.register(onnx.ModelProto, lambda value: "model")
+assert [kind(model), kind(onnx.ModelProto()), kind(dim)] == ["model", "model", "other"]
+del onnx.TensorProto  # as a release of onnx that lacks a message
+assert CLASSES["TensorProto"]().__class__ is CLASSES["TensorProto"]
+import formats.onnxpb
+with formats.onnxpb.install():
+    assert onnx.ModelProto is ModelProto and model.__class__ is ModelProto and isinstance(model, onnx.ModelProto)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=PATIENCE_SECONDS)
