@@ -173,7 +173,8 @@ def from_onnx_ir(model: Any) -> Model:
 
 def _with_references(model: Any, weights: Mapping[str, Any]) -> Any:
     """The `onnx_ir.Model` with references in place of these initialisers; the given model does not change."""
-    import onnx_ir
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
 
     initializers = []
     for name, value in model.graph.initializers.items():
@@ -199,7 +200,8 @@ def _with_references(model: Any, weights: Mapping[str, Any]) -> Any:
 
 def _source(tensor: Any) -> Source:
     """The bytes of a tensor of `onnx_ir` in memory, or of a lazy one."""
-    import onnx_ir
+    with needed("onnx_ir", "models of onnx-ir"):
+        import onnx_ir
 
     if not isinstance(tensor, onnx_ir.LazyTensor):
         return Literal(tensor.tobytes())

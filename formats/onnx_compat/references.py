@@ -21,6 +21,8 @@ from formats.ir.storage import STORAGE, entries_of, location_of
 from formats.onnx_compat.loading import AT_ONCE_BYTES
 from formats.onnx_compat.protos.classes import ModelProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
+from formats.onnx_compat.saving import SerializeOptions, plan_whole
+from formats.tensordata.engine import EngineOptions, execute
 from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ def checks_any_size(check_model: Callable[..., None]) -> Callable[..., None]:
         with TemporaryDirectory() as folder:  # the checker wants a file behind references, and does not read it
             Path(folder, LOCATION).touch()
             path = Path(folder, "model.onnx")
-            path.write_bytes(light.SerializeToString())
+            execute(plan_whole(light, path, SerializeOptions()), EngineOptions())
             check_model(path, *arguments, **options)
 
     return check

@@ -98,7 +98,7 @@ if __name__ == "__main__":
 
 
 def test_isinstance_with_the_classes_of_onnx() -> None:
-    """A message of ours is an instance of the class of `onnx` with its name once `onnx` is imported, and of no other."""
+    """A message is an instance of the class of `onnx` with its name once `onnx` is imported, and of no other."""
     text = """
 import functools, sys
 from formats.onnxpb import GraphProto, ModelProto, TensorShapeProto, TypeProto
