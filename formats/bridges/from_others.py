@@ -6,7 +6,7 @@ import os
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from formats.errors import TensorDataError
 from formats.extras import needed
@@ -14,6 +14,7 @@ from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import external_places, with_raw_data
+from formats.onnx_compat.protos.classes import ModelProto
 from formats.onnx_compat.protos.copies import in_ir
 from formats.onnx_compat.protos.message import ProtoMessage
 from formats.onnxpb.encryption.ciphertext import Computed
@@ -159,7 +160,12 @@ def from_onnx_ir(model: Any) -> Model:
         for name, value in model.graph.initializers.items()
         if isinstance(tensor := value.const_value, (onnx_ir.LazyTensor, onnx_ir.Tensor, onnx_ir.PackedTensor))
     }
-    new = from_onnx(onnx_ir.to_proto(_with_references(model, weights)))
+    shell = _with_references(model, weights)
+    try:
+        proto: Any = onnx_ir.to_proto(shell)
+    except onnx_ir.serde.SerdeError:  # some tensors are messages of ours, which those of `onnx` do not take
+        proto = onnx_ir.serde.serialize_model_into(cast("Any", ModelProto()), shell)
+    new = from_onnx(proto)
     for index, tensor in enumerate(new.graph.initializer if new.graph else ()):
         if tensor.name in weights:
             new.graph.initializer[index] = with_raw_data(tensor, _source(weights[tensor.name]))

@@ -20,6 +20,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
+import formats.onnxpb
 from formats.bridges import from_others, to_others
 from formats.errors import EncodeError, ExternalDataError, TensorDataError
 from formats.ir import dtypes, walk
@@ -183,6 +184,15 @@ def test_weights_stay_in_their_file_on_the_way_to_onnx_ir_and_back(tmp_path: Pat
     assert type(before.source()) is type(after.source()) is FileSpan
     lazy = pickle.loads(pickle.dumps(converted.graph.initializers["a"].const_value))
     assert lazy.numpy().tolist() == before.numpy().tolist()
+
+
+def test_messages_of_ours_go_through_onnx_ir() -> None:
+    """What `onnx_ir.from_proto` makes of a message of ours, with tensors in nodes, too, is taken as a model again."""
+    given = add_model(weight("a"), branch=weight("b", 1))
+    given.graph.node.append(helper.make_node("Constant", [], ["k"], value=weight("k")))
+    ours = formats.onnxpb.ModelProto.FromString(given.SerializeToString())
+    back = to_others.to_onnx(from_others.from_onnx_ir(onnx_ir.from_proto(ours)))
+    assert back == onnx_ir.to_proto(onnx_ir.from_proto(given))
 
 
 def test_nodes_of_onnx_ir_may_be_in_any_order(tmp_path: Path) -> None:
