@@ -252,7 +252,7 @@ class Inspection:
     @property
     def savings(self) -> dict[str, int]:
         """How many bytes weights lose at most with each `dtype`, such as "float16"; what they gain is below zero."""
-        from formats.editing.float_nodes import FLOAT_TYPES
+        from formats.editing.element_types.float_nodes import FLOAT_TYPES
 
         return {
             name: sum(
