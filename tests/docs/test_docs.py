@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -195,21 +194,8 @@ def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
     assert (0, "") == (done.returncode, done.stderr)
 
 
-def rings_of_recipes() -> list[Any]:
-    """Return the recipes, each with its title as id; the inner ring has none with a cluster of Dask."""
-    return [
-        pytest.param(
-            title,
-            steps,
-            id=title,
-            marks=[pytest.mark.outer] * any("distributed" in step.text for step in steps),
-        )
-        for title, steps in recipes()
-    ]
-
-
 @pytest.mark.sample(5)
-@pytest.mark.parametrize("title,steps", rings_of_recipes())
+@pytest.mark.parametrize(("title", "steps"), recipes(), ids=[title for title, _ in recipes()])
 def test_recipes_work(
     title: str, steps: list[Block], example: Path, python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,8 +213,7 @@ def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest
             assert without_times(block.text) == without_times(printed)
             continue
         if block.language == "python":
-            has_cluster = "distributed" in block.text  # another test may have one, too, with the port of its dashboard
-            done = python("-W", "ignore" if has_cluster else "error", "-c", block.text)
+            done = python("-W", "error", "-c", block.text)
             assert (0, "") == (done.returncode, done.stderr), block.line
             continue
         for line in commands([block]):
