@@ -36,7 +36,7 @@ COMMANDS = (
 IN_CODE = 4  # messages that need another program, a kill or a missing package: they are compared with the code
 OF_OTHERS = (
     "Could not find an implementation for",
-    "rten was built without support for this model format",
+    "rten was built without support",
     "externally-managed-environment",
 )
 
