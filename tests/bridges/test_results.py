@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,16 @@ def test_inputs_that_are_missing_say_that_the_model_was_written(two: Path) -> No
     words = f"formats: error: {new} was written, but not compared with the source: --check-inputs has no 'x', an input"
     assert (done.exit_code, done.stderr) == (2, f"{words} of the model\n")
     assert new.exists()
+
+
+def test_without_onnxruntime_nothing_is_written(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check without onnxruntime is refused in one line that names the extra, before the model is written."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    new = two.with_name("new.onnx")
+    done = run("formats", "convert", two, new, "--check")
+    words = "checks of results need the package onnxruntime, which is not installed: pip install"
+    assert (done.exit_code, done.stderr) == (1, f"formats: error: {words} 'onnx-formats[onnxruntime]'\n")
+    assert not new.exists()
 
 
 def test_a_check_that_cannot_run_says_that_the_model_was_written(tmp_path: Path) -> None:
