@@ -24,14 +24,17 @@ from formats.cli.typer_commands import EXAMPLES
 from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec, Runtime
 from formats.testing.checks import OF_CODEC, OF_MODEL
-from formats.verbs.verifying.findings import CODES
 from tests.commands import run
 from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 from tests.programs import need
 from tests.rten import rten_tables
+from tests.verbs.faulty_models import FAULTS
 
-# Pages whose commands and code run in the order of the page; each recipe of the last one is on its own.
-RECIPES = ("docs/install.md", "docs/which_format.md", "docs/tutorial.md", "docs/troubleshooting.md", "docs/recipes.md")
+IN_ORDER = (
+    *("docs/install.md", "docs/which_format.md", "docs/tutorial.md", "docs/troubleshooting.md"),
+    *("docs/links.md", "docs/archives.md", "docs/ort.md"),
+)  # each runs as a whole
+RECIPES = (*IN_ORDER, "docs/recipes.md")  # their commands and code run in the order of the page
 RUN = ("console", "python", "output")  # the languages of blocks that run there, and of what the last command prints
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
@@ -49,8 +52,8 @@ def all_blocks(language: str) -> list[Block]:
 
 
 def recipes() -> list[tuple[str, list[Block]]]:
-    """Return the blocks of each recipe; each other page is one recipe."""
-    found = [(name, [block for block in blocks(name) if block.language in RUN]) for name in RECIPES[:-1]]
+    """Return the blocks of each recipe, and those of the pages that are one recipe each."""
+    found = [(page, [block for block in blocks(page) if block.language in RUN]) for page in IN_ORDER]
     text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     starts = [text.count("\n", 0, match.start()) + 1 for match in re.finditer(r"^## ", text, re.MULTILINE)]
     for start, end in zip(starts, [*starts[1:], text.count("\n") + 1], strict=True):
@@ -186,12 +189,41 @@ def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: py
     run_line(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models, monkeypatch)
 
 
+def edits() -> list[str]:
+    """Return the commands in the tables of docs/editing.md."""
+    text = (ROOT / "docs" / "editing.md").read_text(encoding="utf-8").partition("\n## On the command line\n")[2]
+    cells = re.findall(r"^\| .* \| `([^`]+)` \|$", text.partition("\n## ")[0], re.MULTILINE)
+    return [f"formats edit model.onnx new.onnx {cell}" if cell.startswith("-") else cell for cell in cells]
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("line", edits())
+def test_edits_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every edit in the tables of docs/editing.md works with the example model, and is done."""
+    np.save(many_models / "bias.npy", np.zeros(10, "float32"))
+    np.save(many_models / "image.npy", np.zeros((1, 1, 28, 28), "float32"))
+    monkeypatch.chdir(many_models)
+    done = run(*shlex.split(line), "--force", "--strict")
+    assert (0, "") == (done.exit_code, done.stderr), line
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)
 def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
     """Every Python block runs from the root of the repository."""
     done = python("-W", "error", "-c", block.text)
     assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in all_blocks("text") if block.text.startswith("$ formats ")], ids=identify
+)
+def test_shown_output_is_real(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text block that begins with a command has what the command prints."""
+    (folder / "cycle.onnx").write_bytes(FAULTS["cycle of two"].wrong.SerializeToString())
+    monkeypatch.chdir(folder)
+    line, _, shown = block.text.partition("\n")
+    assert shown == run(*shlex.split(line.removeprefix("$ "))).stdout
 
 
 @pytest.mark.sample(5)
@@ -300,7 +332,7 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 def test_kinds_of_losses_are_those_of_the_code() -> None:
     """The kinds of losses in `docs/rten.md` are those of the package for RTen."""
     text = rten_tables.DOCUMENT.read_text(encoding="utf-8")
-    described = re.findall(r"^\| `(\w+)` \|", text.partition("## Losses")[2], re.MULTILINE)
+    described = re.findall(r"^\| `(\w+)` \|", text.partition("## Losses")[2].partition("## How")[0], re.MULTILINE)
     modules = [path.read_text(encoding="utf-8") for path in (ROOT / "formats" / "rten").rglob("*.py")]
     used = {kind for module in modules for kind in re.findall(r'(?:losses\.add|note)\(\s*"(\w+)"', module)}
     assert len(described) == len(set(described))
@@ -380,11 +412,8 @@ def kinds_in(*modules: str) -> set[str]:
     return kinds
 
 
-def test_kinds_of_findings_and_differences_are_documented() -> None:
-    """docs/json.md has each word for a kind that `verify` and `diff` write, and no other."""
+def test_kinds_of_differences_are_documented() -> None:
+    """docs/json.md has each word for a kind that `diff` writes, and no other."""
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
-    table = text.partition("| kind | what it is about |")[2].partition("\n\n")[0]
-    found = {rule.kind for rule in CODES.values()}
-    assert set(re.findall("^\\| `([a-z]+)`", table, re.MULTILINE)) == found
     listed = text.partition("\n## `diff`")[2].partition("`kind` (")[2].partition(")")[0]
     assert set(re.findall("`([a-z ]+)`", listed)) == kinds_in("compare")

@@ -1,4 +1,4 @@
-"""The pages on faults are true: the newest RTen and onnxruntime have each, and others give the correct result."""
+"""The known faults are true: the newest RTen and onnxruntime have each, and others give the correct result."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import formats
-from tests.programs import need_built
-from tests.rten import fault_pages
 from tests.rten.evaluation import held, need_judge
-from tests.rten.fault_pages import OF_ONNXRUNTIME, OF_RTEN, PAGES, PROGRAM, program
+from tests.rten.known_faults import OF_ONNXRUNTIME, OF_RTEN, rows
 from tests.rten.rten_cases import run
-from tests.runtime.runner import RunnerError, binary
+from tests.runtime.runner import RunnerError
 from tests.systems import PATIENCE_SECONDS
 
 NOT_TOLD = {"div_by_small"}  # it needs a divisor below 2.9e-39, and a note would be in the report of most models
 FIXED_IN_0_25 = {"conv_transpose_without_lists"}
 RELEASE = "0.27"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "faults.md"
 EACH_OF_RTEN = pytest.mark.parametrize("fault", OF_RTEN, ids=[fault.name for fault in OF_RTEN])
 EACH_OF_ONNXRUNTIME = pytest.mark.parametrize("fault", OF_ONNXRUNTIME, ids=[fault.name for fault in OF_ONNXRUNTIME])
 
 
 def same(outputs, expected, fault):
-    """Return whether outputs equal those on the page: all numbers, and dims and types where the page has them."""
+    """Return whether outputs equal those of a row: all numbers, and dims and types where the row has them."""
     if len(outputs) != len(expected):
         return False
     for got, wanted, value in zip(outputs, expected, fault.proto.graph.output, strict=True):
@@ -48,7 +48,7 @@ def same(outputs, expected, fault):
 
 @EACH_OF_RTEN
 def test_faults_show(fault, runtime, tmp_path):
-    """RTen computes the wrong result that the page names."""
+    """RTen computes the wrong result that the row names."""
     path = tmp_path / "m.onnx"
     path.write_bytes(fault.proto.SerializeToString())
     inputs = {name: held(array) for name, array in fault.inputs.items()}
@@ -83,43 +83,62 @@ def test_conversion_avoids_it(fault, route, runtime, tmp_path):
 
 @EACH_OF_RTEN
 def test_onnxruntime_gives_what_is_wanted(fault):
-    """Onnxruntime, without rewriting the model, gives the correct result of the page."""
+    """Onnxruntime, without rewriting the model, gives the correct result of the row."""
     assert same(run(fault.proto, fault.inputs), fault.wanted, fault)
 
 
-def test_the_program_has_the_lines_of_the_page():
-    """`python tests/rten/fault_pages.py` would write the program again without a change."""
-    assert program() == PROGRAM.read_text(encoding="utf-8")
+@pytest.mark.parametrize("runtime_name", ["rten", "onnxruntime"])
+def test_rows_have_one_form(runtime_name):
+    """A row has the keys that its file explains, a sentence, and a value for each input and output of its model."""
+    text = (Path(__file__).parent / f"{runtime_name}_faults.toml").read_text(encoding="utf-8")
+    keys = {"what", "model", "inputs", "found", "wanted"}
+    more = {"source"} | ({"release", "is_optimised"} if runtime_name == "onnxruntime" else set())
+    faults = {"rten": OF_RTEN, "onnxruntime": OF_ONNXRUNTIME}[runtime_name]
+    for fault, row in zip(faults, rows(runtime_name).values(), strict=True):
+        graph = fault.proto.graph
+        assert fault.name == graph.name
+        assert keys <= {*row} <= keys | more
+        assert row["what"].strip().endswith((".", ".)"))
+        assert row.get("source") in (None, "onnxruntime")
+        assert [value.name for value in graph.input] == [*row["inputs"]]
+        for outputs in (row["found"], row["wanted"]):
+            assert isinstance(outputs, str) or [value.name for value in graph.output] == [*outputs]
+    assert {*re.findall(r"^# (\w+)   ", text, re.MULTILINE)} == (keys if runtime_name == "rten" else more - {"source"})
 
 
-def test_pages_are_read_as_a_whole():
-    """Each heading of a fault stands for one that was read: no part of a page has another form."""
-    for page, faults in zip(PAGES.values(), (OF_RTEN, OF_ONNXRUNTIME), strict=True):
-        assert re.findall(r"^### `(.*)`$", page, re.MULTILINE) == [fault.name for fault in faults]
+def shown(outputs):
+    """Return the outputs of a row as the page shows them."""
+    return ", ".join(
+        f"{name} = {value['numbers'] if isinstance(value, dict) else value}" for name, value in outputs.items()
+    )
 
 
-@pytest.mark.outer
-@EACH_OF_RTEN
-def test_the_program_shows_it(fault, tmp_path):
-    """The Rust program runs, and prints what the page says."""
-    runner = binary(RELEASE).with_name(f"rten-faults{Path(binary(RELEASE)).suffix}")
-    need_built(runner, "tests/runtime/runner.py")
-    (tmp_path / f"{fault.name}.onnx").write_bytes(fault.proto.SerializeToString())
-    done = subprocess.run([runner, tmp_path, fault.name], capture_output=True, text=True, check=False)
-    if isinstance(fault.found, str):
-        assert done.returncode
-        assert fault.found in done.stderr.replace('\\"', '"')
-    else:
-        assert (0, "") == (done.returncode, done.stderr)
-        assert len(fault.found) == done.stdout.count("Tensor(")
+def test_the_page_shows_rows():
+    """Each fault with a heading on the page is in the data, is silent, and has the model and numbers of its row."""
+    sections = re.findall(r"^### .*?(?=^##|\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(sections) == 5
+    for section in sections:
+        (name,) = re.findall(r"\n(\w+) \(", section)
+        row = (rows("rten") | rows("onnxruntime"))[name]
+        assert row["model"] in section
+        assert f"= {shown(row['inputs']).partition('= ')[2]}" in section
+        assert shown(row["found"]) in section
+        assert shown(row["wanted"]) in section
 
 
-def test_the_first_faults_are_silent():
-    """The five that stand first are on the page, and give other numbers instead of an error."""
-    faults = {fault.name: fault for fault in OF_RTEN}
-    first = re.findall(r"^\d\. \[`(\w+)`\]", PAGES["rten"], re.MULTILINE)
-    assert len(first) == 5
-    assert not [name for name in first if isinstance(faults[name].found, str)]
+def test_the_page_counts_rows():
+    """The page says how many faults are known."""
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{len(OF_RTEN)} faults of RTen" in text
+    assert f"{len(OF_ONNXRUNTIME)} of onnxruntime" in text
+
+
+def test_models_are_written_with_their_inputs(tmp_path):
+    """`python -m tests.rten.known_faults FOLDER` writes a model and its inputs, as ONNX's own tests have them."""
+    subprocess.run([sys.executable, "-m", "tests.rten.known_faults", tmp_path], cwd=ROOT, check=True)
+    assert {fault.name for fault in OF_RTEN + OF_ONNXRUNTIME} == {path.name for path in tmp_path.iterdir()}
+    data = (tmp_path / "arg_max" / "test_data_set_0" / "input_0.pb").read_bytes()
+    assert numpy_helper.to_array(TensorProto.FromString(data)).tolist() == [2, 2, 1]
 
 
 def _version(text):
@@ -129,12 +148,12 @@ def _version(text):
 @pytest.mark.sample(3)
 @EACH_OF_ONNXRUNTIME
 def test_faults_of_onnxruntime_show(fault):
-    """Onnxruntime computes the wrong result that the page names, or ends its process with these words."""
-    is_fixed = isinstance(fault.wanted, str) and _version(onnxruntime.__version__) > _version(fault.release.split()[1])
+    """Onnxruntime computes the wrong result that the row names, or ends its process with these words."""
+    is_fixed = isinstance(fault.wanted, str) and _version(onnxruntime.__version__) > _version(fault.release)
     if not isinstance(fault.wanted, str):
         need_judge()
-    program = [sys.executable, fault_pages.__file__, "--run", fault.name]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    command = [sys.executable, "-m", "tests.rten.known_faults", "--run", fault.name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     if is_fixed:
         assert (done.returncode, fault.wanted in done.stderr) == (1, True), done.stderr
     elif isinstance(fault.found, str):

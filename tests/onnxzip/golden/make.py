@@ -1,4 +1,4 @@
-"""Writes small.onnxz, the archive that docs/onnxz.md shows byte by byte.
+"""Writes small.onnxz, the archive that small.txt shows byte by byte.
 
 Run `python tests/onnxzip/golden/make.py` if the format changes, which should not happen.
 """

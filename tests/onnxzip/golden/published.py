@@ -28,7 +28,8 @@ For authors of readers of .onnxz, in any language. The specification is docs/onn
 vectors.tsv   a line for each archive, with tabs between the columns; the first line has their names
 taken/        archives that a strict reader must accept
 refused/      archives that a strict reader must refuse
-small.onnxz   the archive that the specification shows byte by byte
+small.onnxz   the example of the specification
+small.txt     what each byte of it is
 large.json    archives with more entries or bytes than zip counts without zip64, in parts: see below
 
 Each object in large.json has a `name`, an archive that is `refused`, with what it `breaks` and whether a `loading`
@@ -89,7 +90,7 @@ def files() -> dict[str, bytes]:
                 values = (path, verdict, loading(vector, verdict), vector["requirement"])
                 breaks = vector["breaks"] if verdict == "refused" else ""
                 lines.append("\t".join((*values, breaks, hashlib.sha256(data).hexdigest(), vector["name"])))
-    others = {name: (GOLDEN / name).read_bytes() for name in ("small.onnxz", "large.json")}
+    others = {name: (GOLDEN / name).read_bytes() for name in ("small.onnxz", "small.txt", "large.json")}
     of_parts = (GOLDEN / "README.md").read_text(encoding="utf-8").partition("## Archives in parts\n")[2]
     readme = f"{README}Archives in parts\n-----------------\n{of_parts}"
     return {"README.txt": readme.encode(), "vectors.tsv": ("\n".join(lines) + "\n").encode(), **others, **archives}
