@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from models import SMALL, WIDTH, chain, value, write_inline
+from report import seconds
 
 import formats
 
@@ -107,8 +108,8 @@ def measured(way: Way, folder: Path, arguments: Sequence[str] | None, rounds: in
     for _ in range(rounds + 1):  # the first one brings the file into the page cache
         done = subprocess.run(way.command(folder, arguments), capture_output=True, text=True, check=True)
         loads.append(json.loads(done.stdout)["load"])
-    seconds, nbytes = (min(load[key] for load in loads[1:]) for key in ("seconds", "anonymous_nbytes"))
-    return [f"{seconds:.3f} s" if seconds < 0.1 else f"{seconds:.1f} s", f"{nbytes / MIB:,.0f} MiB"]
+    time, nbytes = (min(load[key] for load in loads[1:]) for key in ("seconds", "anonymous_nbytes"))
+    return [seconds(time), f"{nbytes / MIB:,.0f} MiB"]
 
 
 def rows(folder: Path, rounds: int) -> Iterator[str]:
