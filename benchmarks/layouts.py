@@ -1,4 +1,4 @@
-"""How large one model is in each layout, how long a runtime takes to load it, and how much memory that takes.
+"""How long a runtime takes to load one model in each layout, and how much memory that takes.
 
     python benchmarks/layouts.py               # 512 MiB of weights, five loads for each figure
     python benchmarks/layouts.py --publish     # also writes the table of docs/which_format.md
@@ -53,14 +53,14 @@ class Way(NamedTuple):
     """A layout, who loads it, and the arguments of the program for a usual load and for a mapped one."""
 
     layout: str
-    files: tuple[str, ...]
+    file: str
     loaded_by: str
     usual: tuple[str, ...] | None
     mapped: tuple[str, ...] | None
 
     def command(self, folder: Path, arguments: Sequence[str]) -> list[str]:
-        """The command that loads the first file and prints the figures as JSON."""
-        path = str(folder / self.files[0])
+        """The command that loads the file and prints the figures as JSON."""
+        path = str(folder / self.file)
         if self.loaded_by.startswith("RTen"):
             return [str(RTEN), *arguments, path, str(folder / "out"), f"x0={folder / 'x0.npy'}"]
         return [sys.executable, "-c", SESSION, str(SMALL), path, *arguments]
@@ -69,17 +69,17 @@ class Way(NamedTuple):
 SESSIONS = (("onnxruntime",), ("onnxruntime", *MAPPED))
 OURS = (("formats",), ("formats", *MAPPED))
 WAYS = (
-    Way("`.onnx`", ("model.onnx",), "onnxruntime", SESSIONS[0], None),
-    Way("external data", ("external.onnx", "external.onnx.data"), "onnxruntime", *SESSIONS),
-    Way("`.safetensors` beside", ("beside.onnx", "beside.safetensors"), "onnxruntime", *SESSIONS),
-    Way("`.onnxz`, linked", ("linked.onnx", "model.onnxz"), "onnxruntime", *SESSIONS),
-    Way("`.onnxz`", ("model.onnxz",), "onnxruntime, by `formats`", *OURS),
-    Way("`.ort`", ("model.ort",), "onnxruntime", SESSIONS[0], None),
-    Way("`.ort`", ("model.ort",), "onnxruntime, by `formats`", *OURS),
-    Way("`.onnx`", ("rten.onnx",), "RTen", (), None),
-    Way("external data", ("rten-external.onnx", "rten-external.onnx.data"), "RTen", (), ("--mmap",)),
-    Way("`.onnxz`", ("rten.onnxz",), "RTen, by the crate `onnxz`", None, ()),
-    Way("`.rten`", ("model.rten",), "RTen with `rten_format`", (), ("--mmap",)),
+    Way("`.onnx`", "model.onnx", "onnxruntime", SESSIONS[0], None),
+    Way("external data", "external.onnx", "onnxruntime", *SESSIONS),
+    Way("`.safetensors` beside", "beside.onnx", "onnxruntime", *SESSIONS),
+    Way("`.onnxz`, linked", "linked.onnx", "onnxruntime", *SESSIONS),
+    Way("`.onnxz`", "model.onnxz", "onnxruntime, by `formats`", *OURS),
+    Way("`.ort`", "model.ort", "onnxruntime", SESSIONS[0], None),
+    Way("`.ort`", "model.ort", "onnxruntime, by `formats`", *OURS),
+    Way("`.onnx`", "rten.onnx", "RTen", (), None),
+    Way("external data", "rten-external.onnx", "RTen", (), ("--mmap",)),
+    Way("`.onnxz`", "rten.onnxz", "RTen, by the crate `onnxz`", None, ()),
+    Way("`.rten`", "model.rten", "RTen with `rten_format`", (), ("--mmap",)),
 )
 
 
@@ -114,11 +114,10 @@ def measured(way: Way, folder: Path, arguments: Sequence[str] | None, rounds: in
 
 def rows(folder: Path, rounds: int) -> Iterator[str]:
     """The lines of the table."""
-    yield "| layout | loaded by | size | load | memory | mapped: load | memory |"
-    yield "|---|---|--:|--:|--:|--:|--:|"
+    yield "| layout | loaded by | load | memory | mapped: load | memory |"
+    yield "|---|---|--:|--:|--:|--:|"
     for way in WAYS:
-        nbytes = sum((folder / name).stat().st_size for name in way.files)
-        cells = [way.layout, way.loaded_by, f"{nbytes / 1e6:,.1f} MB"]
+        cells = [way.layout, way.loaded_by]
         for arguments in (way.usual, way.mapped):
             cells += measured(way, folder, arguments, rounds)
         yield f"| {' | '.join(cells)} |"
