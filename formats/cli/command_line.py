@@ -64,17 +64,20 @@ class CheckOptions:
     def __post_init__(self) -> None:
         settle(self)
 
-    def require(self, *paths: Path, dry_run: bool = False) -> None:
-        """Raises, before anything is written, if models are to be run and cannot be.
+    def require_files(self, *paths: Path, dry_run: bool = False) -> None:
+        """Raise an error before anything is read if models are to be run and cannot be.
 
-        That is OptionError if one is in no file, or will not be written; MissingPackageError without onnxruntime.
+        Raises: OptionError if one is in no file, or will not be written; MissingPackageError without onnxruntime.
         """
         if not self.check:
             return
         if dry_run or any(is_stream(path) or is_address(path) for path in paths):
             raise OptionError("`check` runs two models in files, so SRC and DST must be files")
+        from importlib.util import find_spec
+
         with needed("onnxruntime", "checks of results"):
-            import onnxruntime  # noqa: F401 - another process runs the models
+            if find_spec("onnxruntime") is None:
+                raise ModuleNotFoundError(name="onnxruntime")
 
     def run(self, first: Path, second: Path) -> tuple[OutputDifference, ...]:
         """How the outputs of two models in files differ, if that is asked for."""

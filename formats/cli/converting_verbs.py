@@ -313,10 +313,10 @@ def _write(request: Request, options: type, act: Callable[..., ConversionReport]
 def _checking(request: Request, source: Path, destination: Path) -> CheckOptions:
     """Whether and how the new model is to be compared with the source.
 
-    Raises: OptionError or MissingPackageError, before anything is written, if they cannot be compared.
+    Raises: OptionError, before anything is written, if there will not be two files to compare.
     """
     checking = CheckOptions(**request.of(CheckOptions))
-    checking.require(source, destination, dry_run=request.of(EngineOptions).get("dry_run", False))
+    checking.require_files(source, destination, dry_run=request.of(EngineOptions).get("dry_run", False))
     if checking.check and source.exists() and destination.exists() and source.samefile(destination):
         raise OptionError(f"`check` compares the new model with {source}, which it would replace; name another DST")
     return checking

@@ -393,7 +393,7 @@ def diff(request: Request) -> int:
     shown = limit if drawn.picture is None else sys.maxsize  # a picture shows all
     paths = [source_of(name) for name in request.arguments]
     checking = CheckOptions(**request.of(CheckOptions))
-    checking.require(*paths)
+    checking.require_files(*paths)
     checked = checking.run(*paths)
     result = replace(compare.diff(*paths, limit=shown, progress=progress(), **keywords), checked=checked)
     if drawn.picture is not None:
