@@ -16,13 +16,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parent
-COLUMNS = 92
+COLUMNS = 54  # so that a phone shows letters that one can read
 COMMANDS = (
     "formats edit digits.onnx fixed.onnx --dim batch=1",
     "formats convert fixed.onnx half.onnx --dtype float16",
+    "formats convert half.onnx old.onnx --opset 13",
     "formats convert digits.onnx digits.onnxz",
     "formats diff digits.onnx digits.onnxz",
-    "formats verify digits.onnxz --data",
 )
 LIGHT, DARK = ((250, 250, 250), (36, 41, 47)), ((22, 27, 34), (201, 209, 217))  # background and text
 PROMPT = "$ "

@@ -1,11 +1,14 @@
 """Draws what is in the example model, as weights.svg, and what int8 makes of its weights, as differences.svg.
 
+Each is the narrow picture of the page that `--picture` writes, which a phone shows without making it smaller.
+
 `python docs/pictures/weights.py` writes both into docs/pictures. `tests/docs/test_pictures.py` fails if a picture would
 be another one today.
 """
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -18,9 +21,15 @@ MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits.onnx"
 FOLDER = Path(__file__).resolve().parent
 
 
+def narrow(page: str) -> str:
+    """Return the second picture of a page, which is the narrow one."""
+    _, picture = re.findall(r"<svg.*?</svg>\n?", page, re.DOTALL)
+    return str(picture)
+
+
 def weights() -> str:
     """Return the picture of the example model."""
-    return model_picture(inspect(MODEL, nodes=True), layout(MODEL), as_html=False)
+    return narrow(model_picture(inspect(MODEL, nodes=True), layout(MODEL), as_html=True))
 
 
 def differences() -> str:
@@ -35,9 +44,10 @@ def differences() -> str:
                 rounded = (tensor.numpy() / step).round() * step
                 tensor.raw_data = formats.from_numpy(rounded, tensor.name or "").raw_data
         formats.save(model, other)
-        return comparison_picture(
-            formats.diff(MODEL, other), inspect(MODEL, nodes=True), inspect(other, nodes=True), as_html=False
+        page = comparison_picture(
+            formats.diff(MODEL, other), inspect(MODEL, nodes=True), inspect(other, nodes=True), as_html=True
         )
+        return narrow(page)
 
 
 PICTURES = {"weights.svg": weights, "differences.svg": differences}

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,8 +30,12 @@ from tests.programs import need
 from tests.rten import rten_tables
 from tests.verbs.faulty_models import FAULTS
 
-IN_ORDER = ("docs/tutorial.md", "docs/links.md", "docs/archives.md", "docs/ort.md")  # each runs as a whole
+IN_ORDER = (
+    *("docs/install.md", "docs/which_format.md", "docs/tutorial.md", "docs/troubleshooting.md"),
+    *("docs/links.md", "docs/archives.md", "docs/ort.md"),
+)  # each runs as a whole
 RECIPES = (*IN_ORDER, "docs/recipes.md")  # their commands and code run in the order of the page
+RUN = ("console", "python", "output")  # the languages of blocks that run there, and of what the last command prints
 # Commands that prepare a machine are not run here, but by `.ci/run`; here, the files that they name must exist.
 PREPARATIONS = (
     *("pip install", "python -m pip install", "mkdir -p", "cargo build", "python3 -m venv", ". .venv/bin/activate"),
@@ -50,11 +53,11 @@ def all_blocks(language: str) -> list[Block]:
 
 def recipes() -> list[tuple[str, list[Block]]]:
     """Return the blocks of each recipe, and those of the pages that are one recipe each."""
-    found = [(page, [block for block in blocks(page) if block.language in ("console", "python")]) for page in IN_ORDER]
+    found = [(page, [block for block in blocks(page) if block.language in RUN]) for page in IN_ORDER]
     text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     starts = [text.count("\n", 0, match.start()) + 1 for match in re.finditer(r"^## ", text, re.MULTILINE)]
     for start, end in zip(starts, [*starts[1:], text.count("\n") + 1], strict=True):
-        inside = [block for block in blocks("docs/recipes.md") if start < block.line < end and block.language != "text"]
+        inside = [block for block in blocks("docs/recipes.md") if start < block.line < end and block.language in RUN]
         found.append((text.splitlines()[start - 1].removeprefix("## "), inside))
     return found
 
@@ -95,26 +98,37 @@ def folder(example: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
-    """Run a command line of `formats` or `convert` in this process, or in a shell if it has pipes or patterns."""
+def run_line(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    """Run a command of `formats` in this process, or in a shell if it has pipes or patterns; return what it prints."""
     if set("|<>*$") & {*line}:
-        run_in_shell(line, folder)
-        return
+        return run_in_shell(line, folder)
     monkeypatch.chdir(folder)
     done = run(*shlex.split(line), *more)
-    assert (0, "") == (done.exit_code, done.stderr), line
+    differs = re.search(
+        r": [\d,]+ differences?$", done.stdout, re.MULTILINE
+    )  # the answer of `diff`, which exits with 1
+    assert (int(bool(differs)), "") == (done.exit_code, done.stderr), line
+    return done.stdout
 
 
-def run_in_shell(line: str, folder: Path) -> None:
-    """Run a command line with pipes, and check each command in it."""
+def run_in_shell(line: str, folder: Path) -> str:
+    """Run a command line with pipes, and check each command in it; return what it prints."""
     for command in line.split("|"):
         program = shlex.split(command)[0]
         if program not in ("formats", "eval"):
             need(program)
     script = f'set -o pipefail; formats() {{ "{sys.executable}" -m formats "$@"; }}; {line}'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+def without_times(text: str) -> str:
+    """Return a text with one time everywhere: each run takes another one."""
+    return re.sub(r"\d+\.\d\d s\b", "0.00 s", text)
 
 
 def identify(block: Block) -> str:
@@ -212,21 +226,8 @@ def test_shown_output_is_real(block: Block, folder: Path, monkeypatch: pytest.Mo
     assert shown == run(*shlex.split(line.removeprefix("$ "))).stdout
 
 
-def rings_of_recipes() -> list[Any]:
-    """Return the recipes, each with its title as id; the inner ring has none with a cluster of Dask."""
-    return [
-        pytest.param(
-            title,
-            steps,
-            id=title,
-            marks=[pytest.mark.outer] * any("distributed" in step.text for step in steps),
-        )
-        for title, steps in recipes()
-    ]
-
-
 @pytest.mark.sample(5)
-@pytest.mark.parametrize("title,steps", rings_of_recipes())
+@pytest.mark.parametrize(("title", "steps"), recipes(), ids=[title for title, _ in recipes()])
 def test_recipes_work(
     title: str, steps: list[Block], example: Path, python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,18 +237,21 @@ def test_recipes_work(
 
 
 def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the commands and code of a page in a folder, and check that each of them works without an error line."""
+    """Run the commands and code of a page in a folder: each works without an error line, and prints what is shown."""
     monkeypatch.delenv("MODEL_KEY", raising=False)  # a recipe says itself what it needs
+    printed = ""
     for block in steps:
+        if block.language == "output":
+            assert without_times(block.text) == without_times(printed)
+            continue
         if block.language == "python":
-            has_cluster = "distributed" in block.text  # another test may have one, too, with the port of its dashboard
-            done = python("-W", "ignore" if has_cluster else "error", "-c", block.text)
+            done = python("-W", "error", "-c", block.text)
             assert (0, "") == (done.returncode, done.stderr), block.line
             continue
         for line in commands([block]):
             program, *arguments = shlex.split(line)
             if program == "formats" or {"|", "<", ">"} & {*arguments}:
-                run_line(line, folder, monkeypatch)
+                printed = run_line(line, folder, monkeypatch)
             elif program == "export":
                 monkeypatch.setenv(*arguments[0].split("=", 1))
             elif program == "mkdir":
@@ -255,7 +259,7 @@ def follow(steps: list[Block], folder: Path, python: Python, monkeypatch: pytest
             elif program == "cp":
                 shutil.copy(*(folder / name for name in arguments))
             else:
-                assert program == "pip", f"no test knows what to do with {line!r}"
+                assert line.startswith(PREPARATIONS), f"no test knows what to do with {line!r}"
 
 
 def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
@@ -271,7 +275,7 @@ def test_example_of_the_package_runs(folder: Path, python: Python) -> None:
 
 def test_documents_have_blocks_of_known_kinds() -> None:
     """Every block with a language is run or compared by a test, and the README has commands and code."""
-    known = {"console", "python", "text", "hex", "rust", "javascript", "html", "json", "toml", ""}
+    known = {*RUN, "text", "hex", "rust", "javascript", "html", "json", "toml", ""}
     assert not [block for document in DOCUMENTS for block in blocks(document) if block.language not in known]
     assert {"console", "python"} <= {block.language for block in blocks("README.md")}
 

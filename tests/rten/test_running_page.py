@@ -1,4 +1,4 @@
-"""The page for RTen's users is true: its commands make the files that its Rust code loads, with ONNX's results."""
+"""The recipe for RTen's users is true: its commands make the files that its Rust code loads, with ONNX's results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from tests.runtime.runner import binary
 
 RELEASE = "0.27"
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "running_in_rten.md").read_text(encoding="utf-8")
+PAGE = (
+    (ROOT / "docs" / "recipes.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## Run a model in RTen\n")[2]
+    .partition("\n## ")[0]
+)
 PROGRAM = ROOT / "tests" / "runtime" / RELEASE / "loading.rs"
 IMAGE = np.full((1, 1, 28, 28), 0.5, np.float32)
 
@@ -43,8 +48,7 @@ def folder(python, tmp_path, monkeypatch):
     """A folder in which the commands of the page were run on a model as .onnx and as .rten."""
     (tmp_path / "model.onnx").write_bytes((ROOT / "examples" / "digits.onnx").read_bytes())
     monkeypatch.chdir(tmp_path)
-    lines = ["formats convert model.onnx model.rten"]
-    lines += [line for block in (*blocks("console"), *blocks("text")) for line in block.splitlines()]
+    lines = [line for block in blocks("console") for line in block.splitlines()]
     for line in lines:
         _, verb, *arguments = shlex.split(line)
         done = python("-m", "formats", verb, *arguments, *(["--force"] if verb == "convert" else []))

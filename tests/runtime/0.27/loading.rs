@@ -1,4 +1,4 @@
-//! The lines of Rust of docs/running_in_rten.md, which the tests compare and run in the folder that is the argument.
+//! The lines of Rust of docs/recipes.md, which the tests compare and run in the folder that is the argument.
 use std::error::Error;
 
 use rten::{Model, ModelOptions};
