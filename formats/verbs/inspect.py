@@ -312,6 +312,12 @@ def inspect(
     slashes separate words. With `shapes`, also list the types and dims of all values, which the package onnx infers;
     with `macs`, count multiply-accumulates. Both are of the model with the sizes of `dim`, which are as in `edit`.
 
+    For example:
+
+        >>> found = formats.inspect("model.onnx")
+        >>> found.format, [value.name for value in found.inputs]
+        ('onnx', ['image'])
+
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
     path, reading = path_of(path), tolerant(make_options(ReadOptions, options, by=inspect))
