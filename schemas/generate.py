@@ -20,6 +20,7 @@ import operator_sets  # noqa: E402
 import operator_types  # noqa: E402
 import option_rows  # noqa: E402
 import ort_operators  # noqa: E402
+import submodule_stubs  # noqa: E402
 
 TARGETS = (
     ("schemas/onnx.proto", onnx_schema.generate, "formats/onnxpb/wire/schema.txt"),
@@ -35,6 +36,7 @@ FROM_CODE = (
     (operator_families.generate, "formats/rten/operators/families.py"),
     (option_rows.keywords, "formats/keywords.py"),
     (option_rows.reference, "docs/options.md"),
+    *submodule_stubs.targets(),
 )
 
 

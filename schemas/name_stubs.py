@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+from submodule_stubs import STUBS
+
 LINE_LENGTH = 120
 
 
@@ -40,8 +42,11 @@ def _stub(name: str) -> str:
         else:
             lines += [f"from formats.{inner} import {public} as {public}" for public in in_order]
     if "_OF_ONNX" in namespace:  # modules and names that another package has, which may be missing
+        lines[0] = f"# ruff: noqa: I001\n{lines[0]}"
         lines.insert(1, "from typing import Any\n")
-        lines += ["", *(f"{word}: Any" for word in namespace["_OF_ONNX"].split() if not word.startswith("_"))]
+        words = [word for word in namespace["_OF_ONNX"].split() if not word.startswith("_")]
+        lines += [f"from {name} import {word} as {word}" for word in words if word in STUBS]
+        lines += ["", *(f"{word}: Any" for word in words if word not in STUBS)]
     if "__version__" in namespace or "__version__" in namespace.get("_OF_ONNX", ""):
         lines += ["", "__version__: str"]
     if "__all__" in namespace:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
@@ -94,31 +95,16 @@ KEYWORDS = (
 REFERENCE = """\
 # Commands and options
 
-`python schemas/generate.py` makes this page from the code. `formats help` lists the verbs. `formats VERB --help` shows
-the options in **bold**, which most people need, and `formats VERB --help-all` shows all.
+`formats help` lists the verbs. `formats VERB --help` shows the options in **bold**, which most people need, and
+`formats VERB --help-all` shows all.
 
-The command line and the library have the same options with the same names: `--size-threshold 64K` is
-`size_threshold="64K"`. [Words](#words) lists the few exceptions. A key is a text, bytes or a `formats.Key`. It is never
-part of the command line, which other users can see.
+## What the command line and the library share
 
-A size is a number of bytes, or a text: `64K`, `64k` and `64KiB` are 65,536 bytes, and `64KB` is 64,000. The units are
-K, M, G and T. A fraction such as `1.5G` is exact; a part of a byte is dropped. Digits may be grouped: `1_000_000`.
+Each verb of the command line is the function of the same name in the library: `formats diff` is `formats.diff`. The one
+exception is `formats batch`, which takes folders and patterns: in the library, `formats.convert_many` takes a list of
+jobs.
 
-All values are checked before any file is read. A wrong value gives exit code 2, and `formats.OptionError` in the
-library. So does an option that would have no effect: one that the target format does not have, `--pin` for a model that
-has its types, or `--onnx-hash` if the source is not an `.onnx` file. An option about data files, such as
-`--max-external-file-size`, implies `--external-data`. Limits and permissions (such as `--strict`, `--lenient`,
-`--max-depth`, `--no-hard-links`, `--force` and `--threads`) are always allowed.
-
-## Words
-
-A verb of the command is the function of the same name in the library: `formats diff` is `formats.diff`. Only `formats
-batch` has no function of its name: `formats.convert_many` gets a list of jobs, where `batch` gets folders and patterns.
-
-`convert`, `batch` and `share` write to what `-o`, `--out` names. `convert` can also have it as the last argument, as
-`cp` has; for `batch` and `share`, all arguments are sources, as many as a pattern of the shell gives.
-
-An option has one word, and perhaps a letter. The keyword is the same word with `_` for `-`, except for these:
+Each option has the same name in both, with `_` for `-`: `--size-threshold 64K` is `size_threshold="64K"`. These differ:
 
 | flag | keyword | reason |
 |---|---|---|
@@ -126,6 +112,26 @@ An option has one word, and perhaps a letter. The keyword is the same word with 
 | `--force` | `overwrite=True` | `cp` and `mv` have the letter `-f`; the keyword says what it does |
 | `--no-external-data` and others with `no-` | `external_data=False` | the flag turns something off |
 | `--key-file`, `--key-env`, `--ask-key` | `key` | other users can see what is typed on a command line |
+
+In the library, `key` is a text, bytes or a `formats.Key`.
+
+## Which values options take
+
+A size is a number of bytes, or a text: `64K`, `64k` and `64KiB` are 65,536 bytes, and `64KB` is 64,000. The units are
+K, M, G and T. A fraction such as `1.5G` is exact; a part of a byte is dropped. Digits may be grouped: `1_000_000`.
+
+All values are checked before any file is read. A wrong value gives exit code 2, and `formats.OptionError` in the
+library.
+
+An option that would have no effect is wrong, too: one that the target format does not have, `--pin` for a model that
+has its types, or `--onnx-hash` if the source is not an `.onnx` file. Limits and permissions (such as `--strict`,
+`--lenient`, `--max-depth`, `--no-hard-links`, `--force` and `--threads`) are always allowed. An option about data
+files, such as `--max-external-file-size`, implies `--external-data`.
+
+## Where the result goes
+
+`convert`, `batch` and `share` write to what `-o`, `--out` names. `convert` can also have it as the last argument, as
+`cp` has. For `batch` and `share`, all arguments are sources, as many as a pattern of the shell gives.
 """
 
 
@@ -203,14 +209,33 @@ def _none_last(parts: Sequence[str]) -> list[str]:
 
 def reference() -> str:
     """The text of `docs/options.md`."""
+    verbs_of: dict[tuple[str, str], list[str]] = {}
+    for verb in VERBS:
+        for panel, options in panels(verb.groups(False)).items():
+            verbs_of.setdefault((panel, _table(options)), []).append(f"`{verb.name}`")
+    headings: dict[tuple[str, str], str] = {}  # the second table with the title of another one names its verbs
+    for (panel, table), verbs in verbs_of.items():
+        headings[panel, table] = f"{panel}: {', '.join(verbs)}" if panel in headings.values() else panel
     parts = [REFERENCE]
     for verb in VERBS:
-        summary = inspect.cleandoc(verb.summary)
-        parts.append(f"## `formats {verb.name} {' '.join(verb.arguments)}`\n\n{summary}\n")
+        parts.append(f"## `formats {verb.name} {' '.join(verb.arguments)}`\n\n{inspect.cleandoc(verb.summary)}\n")
+        elsewhere = []
         for panel, options in panels(verb.groups(False)).items():
-            if panel != GENERAL or len(panels(verb.groups(False))) > 1:
-                parts.append(f"### {panel}\n" if panel != GENERAL else "### For all formats\n")
-            parts.append(_table(options))
+            table = _table(options)
+            heading = headings[panel, table]
+            if panel == GENERAL:
+                parts.append(table)
+            elif len(verbs_of[panel, table]) == 1:
+                parts.append(f"### {heading}\n\n{table}")
+            else:
+                title = panel.removeprefix("Options ")
+                elsewhere.append(f"[{title[:1].lower()}{title[1:]}](#{_anchor(heading)})")
+        if elsewhere:
+            parts.append(f"More options: {'; '.join(elsewhere)}.\n")
+    parts.append("## Options of several verbs\n")
+    for (panel, table), verbs in verbs_of.items():
+        if panel != GENERAL and len(verbs) > 1:
+            parts.append(f"### {headings[panel, table]}\n\nThe verbs: {', '.join(verbs)}.\n\n{table}")
     parts.append("## In the library only\n")
     parts.append("Keywords of `formats.save` and `formats.convert` for which there is no flag.\n")
     internal = [row for each in (EngineOptions, *TARGETS) for row in option_rows(each) if not row.flags]
@@ -222,7 +247,13 @@ def reference() -> str:
         )
         + "\n"
     )
+    parts.append("---\n\n`python schemas/generate.py` makes this page from the options in the code.\n")
     return "\n".join(parts)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub and MkDocs make it."""
+    return re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
 
 
 def _table(options: Sequence[tuple[OptionRow, Flag]]) -> str:

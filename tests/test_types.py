@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.outer
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = sorted((ROOT / "tests" / "misuse").glob("*.py"))
+IN_PLACE_OF_ONNX = sorted((ROOT / "tests" / "onnx_compat" / "programs").glob("*.py"))
 # The kinds of errors in the programs, with the names that mypy and pyright give them.
 KINDS = {
     "attribute": {"attr-defined", "union-attr", "reportAttributeAccessIssue"},  # of a class, or of one of several
@@ -26,6 +28,9 @@ KINDS = {
     "assignment": {"assignment", "misc", "reportAttributeAccessIssue"},
     "optional": {"union-attr", "reportOptionalMemberAccess"},
 }
+
+# What pyright warns about are the modules of `onnx` in `formats.onnxpb`, which have a stub and no file with code.
+STRICT = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "reportMissingModuleSource": False}
 
 Found = dict[tuple[str, int], set[str]]  # the kinds of errors, by program and line
 
@@ -92,6 +97,42 @@ def test_pyright_finds_what_is_wrong() -> None:
     check(found)
 
 
+# Programs over `formats.onnxpb` in the place of `onnx`
+
+
+@pytest.mark.parametrize("options", [(), ("--no-site-packages", "--follow-imports=silent")], ids=["onnx", "no onnx"])
+def test_programs_in_place_of_onnx_pass_mypy(options: tuple[str, ...], tmp_path: Path) -> None:
+    """mypy, strict, finds nothing in programs that import `formats.onnxpb` as `onnx`, with `onnx` and without it."""
+    assert 10 == len(IN_PLACE_OF_ONNX)
+    paths = [shutil.copy(path, tmp_path) for path in IN_PLACE_OF_ONNX]
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache")]
+    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    ignored = () if not options else ("--disable-error-code=import-not-found",)  # numpy is missing, too
+    done = subprocess.run(
+        [*command, *options, *ignored, *paths],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_programs_in_place_of_onnx_pass_pyright(tmp_path: Path) -> None:
+    """Pyright, strict, finds no error in them."""
+    for path in IN_PLACE_OF_ONNX:
+        shutil.copy(path, tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(STRICT))
+    command = [sys.executable, "-m", "pyright", "--project", str(tmp_path), "--pythonpath", sys.executable]
+    done = subprocess.run([*command, "--outputjson"], capture_output=True, text=True, check=False)
+    if "No module named pyright" in done.stderr:
+        pytest.skip("needs the package pyright")
+    report = json.loads(done.stdout)
+    assert [] == [(Path(each["file"]).name, each["message"]) for each in report["generalDiagnostics"]]
+    assert len(IN_PLACE_OF_ONNX) == report["summary"]["filesAnalyzed"]
+
+
 # Code in the documents
 
 # Packages without types, or with types that are themselves not strict: the names in them can be anything.
@@ -129,7 +170,7 @@ def test_code_in_documents_passes_mypy(programs: list[Path]) -> None:
 def test_code_in_documents_passes_pyright(programs: list[Path]) -> None:
     """Pyright, strict, finds nothing there, either."""
     folder = programs[0].parent
-    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "stubPath": "."}
+    settings = {**STRICT, "stubPath": "."}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings | {"include": [path.name for path in programs]}))
     options = ("--project", str(folder), "--pythonpath", sys.executable, "--outputjson")
     done = subprocess.run([sys.executable, "-m", "pyright", *options], capture_output=True, text=True, check=False)

@@ -45,7 +45,8 @@ from formats.onnxpb.wire.schema import ENUMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+
+    from typing_extensions import Self
 
 ROOT, ONNX = "formats.onnxpb", "onnx"
 OWN_EXTERNAL_DATA = "_external_data_helper_of_onnx"

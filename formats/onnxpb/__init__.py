@@ -75,7 +75,7 @@ def __dir__() -> list[str]:
 
 
 class _ModulesOfOnnx:
-    """A finder for modules of `onnx` as modules of this package, which no other finder has."""
+    """A finder for modules of `onnx` as modules of this package."""
 
     @staticmethod
     def find_spec(fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -87,4 +87,5 @@ class _ModulesOfOnnx:
         return module_spec(fullname)
 
 
-sys.meta_path.append(_ModulesOfOnnx)
+# First, because the folders of stubs would be packages without code.
+sys.meta_path.insert(0, _ModulesOfOnnx)

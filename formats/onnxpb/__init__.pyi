@@ -1,3 +1,4 @@
+# ruff: noqa: I001
 # Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.
 
 from typing import Any
@@ -79,37 +80,37 @@ from formats.onnxpb.external_data_helper import (
     write_external_data_tensors,
 )
 from formats.onnxpb.unknown_fields import UnknownFieldSet
+from formats.onnxpb import backend as backend
+from formats.onnxpb import checker as checker
+from formats.onnxpb import compose as compose
+from formats.onnxpb import defs as defs
+from formats.onnxpb import helper as helper
+from formats.onnxpb import inliner as inliner
+from formats.onnxpb import model_container as model_container
+from formats.onnxpb import numpy_helper as numpy_helper
+from formats.onnxpb import onnx_cpp2py_export as onnx_cpp2py_export
+from formats.onnxpb import onnx_data_pb as onnx_data_pb
+from formats.onnxpb import onnx_data_pb2 as onnx_data_pb2
+from formats.onnxpb import onnx_ml_pb2 as onnx_ml_pb2
+from formats.onnxpb import onnx_pb as onnx_pb
+from formats.onnxpb import parser as parser
+from formats.onnxpb import printer as printer
+from formats.onnxpb import reference as reference
+from formats.onnxpb import shape_inference as shape_inference
+from formats.onnxpb import tools as tools
+from formats.onnxpb import utils as utils
+from formats.onnxpb import version as version
+from formats.onnxpb import version_converter as version_converter
 
 ONNX_ML: Any
 OperatorProto: Any
 OperatorSetProto: Any
-backend: Any
-checker: Any
-compose: Any
-defs: Any
 gen_proto: Any
-helper: Any
 hub: Any
-inliner: Any
 mapping: Any
-model_container: Any
-numpy_helper: Any
-onnx_cpp2py_export: Any
-onnx_data_pb: Any
-onnx_data_pb2: Any
-onnx_ml_pb2: Any
 onnx_operators_ml_pb2: Any
 onnx_operators_pb: Any
-onnx_pb: Any
-parser: Any
-printer: Any
-reference: Any
-shape_inference: Any
 subbyte: Any
-tools: Any
-utils: Any
-version: Any
-version_converter: Any
 
 __version__: str
 

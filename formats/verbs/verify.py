@@ -400,7 +400,8 @@ def _check_data(checksums: list[Checksum], engine: EngineOptions) -> tuple[list[
         return [_of_error("V105", error)], 0
     failures = []
     for where, algorithm, expected, source in checksums:
-        actual = sums[keys[(algorithm, *storage_key(source))]].hex()
+        key = (algorithm, *storage_key(source))
+        actual = sums[keys[key]].hex()
         if actual != expected:
             detail = f"the {algorithm} of its {source.nbytes:,} bytes is {actual}, not {expected:.80}"
             failures.append(finding_of("V105", where, detail))

@@ -25,11 +25,11 @@ from formats.cli.typer_commands import EXAMPLES
 from formats.cli.verbs import VERBS
 from formats.codecs.contract import Codec, Runtime
 from formats.testing.checks import OF_CODEC, OF_MODEL
-from formats.verbs.verifying.findings import CODES
 from tests.commands import run
 from tests.docs.code_blocks import DOCUMENTS, ROOT, SHOWN_IN_PARTS, Block, blocks
 from tests.programs import need
 from tests.rten import rten_tables
+from tests.verbs.faulty_models import FAULTS
 
 IN_ORDER = ("docs/tutorial.md", "docs/links.md", "docs/archives.md", "docs/ort.md")  # each runs as a whole
 RECIPES = (*IN_ORDER, "docs/recipes.md")  # their commands and code run in the order of the page
@@ -175,12 +175,41 @@ def test_commands_for_problems_run(line: str, many_models: Path, monkeypatch: py
     run_line(re.sub("formats (convert|pack)", r"formats \1 --force", line), many_models, monkeypatch)
 
 
+def edits() -> list[str]:
+    """Return the commands in the tables of docs/editing.md."""
+    text = (ROOT / "docs" / "editing.md").read_text(encoding="utf-8").partition("\n## On the command line\n")[2]
+    cells = re.findall(r"^\| .* \| `([^`]+)` \|$", text.partition("\n## ")[0], re.MULTILINE)
+    return [f"formats edit model.onnx new.onnx {cell}" if cell.startswith("-") else cell for cell in cells]
+
+
+@pytest.mark.sample(5)
+@pytest.mark.parametrize("line", edits())
+def test_edits_run(line: str, many_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every edit in the tables of docs/editing.md works with the example model, and is done."""
+    np.save(many_models / "bias.npy", np.zeros(10, "float32"))
+    np.save(many_models / "image.npy", np.zeros((1, 1, 28, 28), "float32"))
+    monkeypatch.chdir(many_models)
+    done = run(*shlex.split(line), "--force", "--strict")
+    assert (0, "") == (done.exit_code, done.stderr), line
+
+
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("block", all_blocks("python"), ids=identify)
 def test_snippets_run(block: Block, folder: Path, python: Python) -> None:
     """Every Python block runs from the root of the repository."""
     done = python("-W", "error", "-c", block.text)
     assert (0, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in all_blocks("text") if block.text.startswith("$ formats ")], ids=identify
+)
+def test_shown_output_is_real(block: Block, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text block that begins with a command has what the command prints."""
+    (folder / "cycle.onnx").write_bytes(FAULTS["cycle of two"].wrong.SerializeToString())
+    monkeypatch.chdir(folder)
+    line, _, shown = block.text.partition("\n")
+    assert shown == run(*shlex.split(line.removeprefix("$ "))).stdout
 
 
 def rings_of_recipes() -> list[Any]:
@@ -379,11 +408,8 @@ def kinds_in(*modules: str) -> set[str]:
     return kinds
 
 
-def test_kinds_of_findings_and_differences_are_documented() -> None:
-    """docs/json.md has each word for a kind that `verify` and `diff` write, and no other."""
+def test_kinds_of_differences_are_documented() -> None:
+    """docs/json.md has each word for a kind that `diff` writes, and no other."""
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
-    table = text.partition("| kind | what it is about |")[2].partition("\n\n")[0]
-    found = {rule.kind for rule in CODES.values()}
-    assert set(re.findall("^\\| `([a-z]+)`", table, re.MULTILINE)) == found
     listed = text.partition("\n## `diff`")[2].partition("`kind` (")[2].partition(")")[0]
     assert set(re.findall("`([a-z ]+)`", listed)) == kinds_in("compare")

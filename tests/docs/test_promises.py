@@ -1,4 +1,4 @@
-"""What the pages promise: each promise names its test in the last table of docs/security.md, and numbers are right."""
+"""What the pages promise: each promise has its tests in promises.txt, and the numbers of the pages are right."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from formats.batch import manifest
 from formats.cli import several
 from formats.codecs import contract, keys
 from formats.editing import weight_files
-from formats.onnxpb import inference
+from formats.onnxpb import evaluation, inference
 from formats.onnxpb.encryption import crypt
-from formats.onnxpb.external import other_graphs, safetensors
+from formats.onnxpb.external import safetensors
 from formats.onnxpb.text import textfile
 from formats.rten.convert import budget
 from formats.tensordata import interrupted
@@ -26,19 +26,19 @@ from tests.docs.code_blocks import ROOT
 from tests.onnxzip import zip_readers
 
 PAGE = "docs/security.md"
-TITLE = "## Which test holds which promise"
+PROMISES = ROOT / "tests" / "docs" / "promises.txt"
 # The sections and lists that promise nothing: each says why.
 WITHOUT_PROMISE = {
     "Who the attacker is": "definitions",
     "Not promised": "what is not promised",
     "What was tested": "a record of runs",
     "Which stores were tested": "a record of runs",
-    "Options of a store": "what to type; the last sentence has a row",
+    "Options of a store": "what to type; the last sentence is in the file",
     "Recipes": "commands",
     "Removal": "what we will do",
     "Security": "the introduction",
     "Models in stores and on servers": "the introduction",
-    "What is stable": "the introduction; its table has rows",
+    "What is stable": "the introduction; the cells of its table are in the file",
 }
 
 
@@ -48,26 +48,24 @@ def flat(text: str) -> str:
 
 
 def page(name: str) -> str:
-    """Return the text of a page without the table of promises."""
-    return (ROOT / name).read_text(encoding="utf-8").partition(TITLE)[0]
+    """Return the text of a page."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 ROWS = [
-    tuple(cell.strip() for cell in line.strip("|").split(" | "))
-    for line in (ROOT / PAGE).read_text(encoding="utf-8").partition(TITLE)[2].splitlines()
-    if line.startswith("| ") and not line.startswith("| page")
+    tuple(line.split(" | "))
+    for line in PROMISES.read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
 ]
 QUOTED = {name: [promise for where, promise, _ in ROWS if where == name] for name in {row[0] for row in ROWS}}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row[0]}: {row[1][:40]}" for row in ROWS])
 def test_a_promise_is_in_its_page_and_its_tests_exist(row: tuple[str, str, str]) -> None:
-    """The page says what the table quotes, and each test that the table names is a function of that file."""
+    """The page has the words of the promise, and each test that the file names is a function."""
     name, promise, tests = row
     assert promise in flat(page(name))
-    names = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
-    assert len(names) == tests.count("`") / 2 > 0
-    for path, test in names:
+    for path, test in (each.split("::") for each in tests.split(", ")):
         functions = {
             node.name
             for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body
@@ -88,14 +86,14 @@ def parts(name: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", [PAGE, "docs/remote.md", "docs/stability.md"])
 def test_no_promise_is_without_a_test(name: str) -> None:
-    """Each section without a list, and each item of a list, has a promise in the table, or is listed as without one."""
+    """Each section without a list, and each item of a list, has a promise in the file, or is listed as without one."""
     for title, text in parts(name):
         if text and title not in WITHOUT_PROMISE:
             assert any(promise in text for promise in QUOTED[name]), (title, text[:80])
 
 
 def test_each_promise_of_the_readme_has_a_test() -> None:
-    """Each item of the README's list of what one can rely on is in the table."""
+    """Each item of the README's list of what one can rely on is in the file."""
     text = page("README.md").partition("## What you can rely on")[2].partition("\n## ")[0]
     titles = re.findall(r"^- \*\*(.+?)\*\*", text, flags=re.MULTILINE)
     assert QUOTED["README.md"] == titles
@@ -124,6 +122,8 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"{inference.SECONDS:.0f} seconds of processor time and",
     f"and {inference.SECONDS_PER_BYTE * 1e6:.0f} microseconds more for each byte",
     f"at most {inference.MOST_NODES:,} nodes",
+    f"may take {mib(evaluation.MEMORY_BYTES)} of memory and {words(evaluation.MEMORY_PER_BYTE)} times its bytes",
+    f"and {evaluation.SECONDS:.0f} seconds of processor time",
     f"Text is indented by at most {textfile.MAX_MARGIN + 2} columns",
     f"at most {weight_files.MAX_ARRAYS:,} arrays",
     f"{weight_files.MAX_NPY_HEADER_BYTES:,} bytes for the header of an array",
@@ -140,15 +140,12 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"wait for it for at most {lock.WAIT_SECONDS:.0f} seconds",
     f"A journal has at most {mib(journal.MAX_JOURNAL_BYTES)}",
     f"at most {interrupted.MAX_FOUND:,} journals and {mib(interrupted.MAX_FOUND_BYTES)} in a folder",
-    f"if more than {mib(other_graphs.MAX_SEARCHED_BYTES)} of its graph",
-    f"more than {other_graphs.MAX_LOOKS:,} times {other_graphs.HEAD_BYTES >> 10} KiB of fields",
-    f"are larger than {mib(other_graphs.MAX_DECODED_BYTES)} together",
     f"A request ends after {stores.SILENCE_SECONDS:.0f} s without a byte",
     f"and one second for each {stores.LEAST_BYTES_PER_SECOND >> 10} KiB",
     f"the file has more than {mib(stores.WHOLE_BYTES)}",
     f"It waits {stores.WAIT_SECONDS} s before the first retry",
     f"in parts of up to {mib(remote_file.PART_BYTES)}",
-    f"Our reader refuses all {ARCHIVES} archives",
+    f"`formats` refuses all {ARCHIVES} archives",
     f"{ARCHIVES} archives, {words(len(zip_readers.READERS))} other readers",
     f"each write of {len(test_plain_text.ROUTES)} routes",
     f"{words(len(test_permissions.MODES))} modes, {words(len(test_permissions.UMASKS))} umasks",

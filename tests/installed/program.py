@@ -2,7 +2,7 @@
 
 Each command of the README's table, each verb with the examples of its help, and each function of the library is done,
 or refused in one line that names an extra which is not there, and then nothing has changed. What the table of extras in
-`docs/library.md` says of each extra is so: without the extra it is refused with its name, with the extra it is done.
+`docs/install.md` says of each extra is so: without the extra it is refused with its name, with the extra it is done.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class Checks:
 
     def documented(self) -> list[tuple[str, str | None]]:
         """Return the commands and calls in the table of extras, each with its extra."""
-        table = (self.root / "docs" / "library.md").read_text("utf-8").partition("| extra | what needs it |")[2]
+        table = (self.root / "docs" / "install.md").read_text("utf-8").partition("| extra | what needs it |")[2]
         rows = [line.split(" | ") for line in table.partition("\n\n")[0].splitlines() if line.startswith("| `")]
         assert len(rows) > 5, "the page has its table"
         return [(what, row[0].strip("| `")) for row in rows for what in re.findall(r"`([^`]+)`", row[-1])]

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,18 +124,15 @@ def outcomes(readers: dict[str, Reader]) -> dict[str, dict[str, str]]:
 
 
 def table(found: dict[str, dict[str, str]]) -> str:
-    """Return the outcomes as Markdown: how many each refuses, then the attacks that two readers read differently."""
+    """Return the outcomes as Markdown: how many archives each reader refuses, and reads although another differs."""
     readers = list(next(iter(found.values())))
-    refused = Counter(reader for row in found.values() for reader, outcome in row.items() if outcome == REFUSED)
-    lines = [f"| attack | formats | {' | '.join(readers)} |", f"|---|---|{'---|' * len(readers)}"]
-    counts = " | ".join(f"{refused[reader]}" for reader in readers)
-    lines.append(f"| refused, of all {len(found)} | {len(found)} | {counts} |")
-    for attack, row in found.items():
-        readings = list(dict.fromkeys(outcome for outcome in row.values() if outcome != REFUSED))
-        if len(readings) > 1:
-            letters = {reading: "ABCDEFGHI"[number] for number, reading in enumerate(readings)} | {REFUSED: "-"}
-            shown = attack.replace("\\", "\\\\").replace("|", "\\|")
-            lines.append(f"| {shown} | - | {' | '.join(letters[row[reader]] for reader in readers)} |")
+    disputed = [row for row in found.values() if len({*row.values()} - {REFUSED}) > 1]
+    rows = {
+        f"refused, of {len(found)}": [len(found), *(sum(row[r] == REFUSED for row in found.values()) for r in readers)],
+        f"read, of {len(disputed)} in dispute": [0, *(sum(row[r] != REFUSED for row in disputed) for r in readers)],
+    }
+    lines = [f"| archives | formats | {' | '.join(readers)} |", f"|---|{'--:|' * (len(readers) + 1)}"]
+    lines += [f"| {name} | {' | '.join(map(str, numbers))} |" for name, numbers in rows.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -23,9 +23,10 @@ from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Self, SupportsIndex
+    from typing import SupportsIndex
 
     import numpy as np
+    from typing_extensions import Self
 
     from formats.onnx_compat.protos.descriptor import FieldDescriptor
     from formats.onnx_compat.protos.message import ProtoMessage

@@ -1,0 +1,16 @@
+# Written by schemas/generate.py from parser of onnx; do not edit.
+# ruff: noqa
+# fmt: off
+
+import formats.onnxpb as onnx
+from typing import Any
+class ParseError(Exception):
+    ...
+def parse_model(model_text: str) -> onnx.ModelProto:
+    ...
+def parse_graph(graph_text: str) -> onnx.GraphProto:
+    ...
+def parse_function(function_text: str) -> onnx.FunctionProto:
+    ...
+def parse_node(node_text: str) -> onnx.NodeProto:
+    ...
