@@ -10,21 +10,21 @@
 
 The functions; `help(formats.convert)` explains one, with its options and an example:
 
-    from file to file: convert, convert_many, edit, extract, merge
-    from a file or bytes to a Model, and back: load, loads, save, dumps
-    what is in a file, what is wrong, what is different: inspect, verify, diff
-    a model with its data files: files, cp, mv, rm, repair
-    archives, and weights that models share: link, pack, unpack, share
-    run a model: onnxruntime_session
-    objects of other packages: to_onnx, from_onnx, to_onnx_ir, from_onnx_ir
-    a Model with other floats, or with ONNX's operators: to_dtype, raise_model
-    parts of a Model: make_node, make_attribute, make_value_info, from_numpy
+- from file to file: convert, convert_many, edit, extract, merge
+- from a file or bytes to a Model, and back: load, loads, save, dumps
+- what is in a file, what is wrong, what is different: inspect, verify, diff
+- a model with its data files: files, cp, mv, rm, repair
+- archives, and weights that models share: link, pack, unpack, share
+- run a model: onnxruntime_session
+- objects of other packages: to_onnx, from_onnx, to_onnx_ir, from_onnx_ir
+- a Model with other floats, or with ONNX's operators: to_dtype, raise_model
+- parts of a Model: make_node, make_attribute, make_value_info, from_numpy
 
-`dir(formats)` also has the classes: Model and its parts, such as Graph, Node and Tensor;
-options, such as OnnxOptions; reports, such as ConversionReport; and errors. Modules:
+`dir(formats)` also has the classes: Model and its parts, such as Graph, Node and Tensor; options, such as
+OnnxOptions; reports, such as ConversionReport; and errors. Modules:
 
-    formats.onnxpb: the names of the package onnx, for programs that use it
-    formats.codec, formats.options, formats.testing: for a format of your own
+- formats.onnxpb: the names of the package onnx, for programs that use it
+- formats.codec, formats.options, formats.testing: for a format of your own
 """
 
 from __future__ import annotations
