@@ -20,8 +20,8 @@ The functions; `help(formats.convert)` explains one, with its options and an exa
 - a Model with other floats, or with ONNX's operators: to_dtype, raise_model
 - parts of a Model: make_node, make_attribute, make_value_info, from_numpy
 
-`dir(formats)` also has the classes: Model and its parts, such as Graph, Node and Tensor; options, such as
-OnnxOptions; reports, such as ConversionReport; and errors. Modules:
+`dir(formats)` also has the classes: Model and its parts, such as Graph, Node and Tensor;
+options, such as OnnxOptions; reports, such as ConversionReport; and errors. Modules:
 
 - formats.onnxpb: the names of the package onnx, for programs that use it
 - formats.codec, formats.options, formats.testing: for a format of your own
