@@ -87,10 +87,13 @@ class OnlyWriteKeywords(TypedDict, total=False):
     """ir_version=N: Write the model in IR version N."""
     dtype: str | None
     """dtype=TYPE: Write floats as float16, bfloat16 or float32."""
+    int32: bool
+    """int32=True: Write 64-bit integers as int32 where no number needs more bits."""
     keep_io_types: bool
-    """keep_io_types: With `dtype`, keep the types of inputs and outputs, with casts."""
+    """keep_io_types: With `dtype` or `int32`, keep the types of inputs and outputs, with casts."""
     keep: Sequence[str] | None
-    """keep: With `dtype`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*')."""
+    """keep: With `dtype` or `int32`, names of operators or nodes that stay as they are, such as ('Softmax',
+    '/head/*')."""
     weights_dtype: str | None
     """weights_dtype='int4' or 'int8' or 'uint4' or 'uint8': Write the weights of MatMul, Gemm and Gather as
     integers in blocks; the unsigned ones have zero points."""

@@ -122,6 +122,7 @@ EFFECTS = {
     "RuntimeOptions.dtype": Effect("convert wide.onnx new.onnx", "--dtype float16"),
     "RuntimeOptions.keep": Effect("convert wide.onnx new.onnx --dtype float16 --keep-io-types", "--keep *"),
     "RuntimeOptions.keep_io_types": Effect("convert wide.onnx new.onnx --dtype float16", "--keep-io-types"),
+    "RuntimeOptions.int32": Effect("convert wide.onnx new.onnx", "--int32"),
     "RuntimeOptions.weights_dtype": Effect("convert wide.onnx new.onnx", "--weights-dtype int4"),
     "RuntimeOptions.block": Effect("convert wide.onnx new.onnx --weights-dtype int4", "--block 16"),
     "RuntimeOptions.channel_block": Effect("convert blocked.ort new.rten --force", "--channel-block 16"),

@@ -80,6 +80,8 @@ TYPES: Final[Mapping[str, str | None]] = {
 }
 WITH_ALLOWZERO: Final = "1.11"  # the first that takes a dim of -1 in a Reshape with allowzero
 SMALL_CONSTANTS: Final = "small constants"
+# onnxruntime loads some of their forms in bfloat16, and makes of others nodes for which it has no kernel.
+WITHOUT_BFLOAT16: Final = ("CenterCropPad", "Clip", "Dropout")
 # The first release with a kernel on the CPU for a version of an operator, if older ones read its operator set. Each
 # release was asked for a session of about 4,600 models of one operator, with all versions and types of ONNX's tests.
 FIRST_WITH_KERNEL: Final[Mapping[tuple[str, int], str]] = {
@@ -229,6 +231,14 @@ def lacking(use: TypeUse, version: int) -> tuple[str, str | None] | None:
     """Which releases lack a type in a version of ONNX's set: from the first one on, before the second one."""
     by_set = type_rows().get((use.operator, use.parameter, use.type), {})
     return next((by_set[number] for number in range(version, use.since - 1, -1) if number in by_set), None)
+
+
+def has_no_kernel(release: str, use: TypeUse, version: int) -> bool:
+    """Whether a release has no kernel for a type of an operator in a version of ONNX's set."""
+    if use.operator in WITHOUT_BFLOAT16 and use.type == "tensor(bfloat16)":
+        return True
+    since, first = lacking(use, version) or (None, release)
+    return since is not None and not lacks(release, since) and lacks(release, first)
 
 
 def operators_of(nodes: Iterable[Node]) -> Operators:

@@ -113,7 +113,7 @@ class ExactNumbers:
             ends = [[values[name] for name in names if name in values] for names in (node.input, node.output)]
             links: list[_Link] = []
             for _, inner in subgraphs_of(node):
-                links += _links(node, inner, values, self._collect(inner, values))
+                links += links_of(node, inner, values, self._collect(inner, values))
             tied = {value for link in links for value in link.made}
             self._origins.update(
                 (value, Origin.OTHER) for _, inner in subgraphs_of(node)
@@ -187,7 +187,9 @@ def _settle(
         are_waiting |= again
 
 
-def _links(node: Node, inner: Graph, values: Mapping[str, Value], inner_values: Mapping[str, Value]) -> Iterator[_Link]:
+def links_of(
+    node: Node, inner: Graph, values: Mapping[str, Value], inner_values: Mapping[str, Value]
+) -> Iterator[_Link]:
     """The values that a node gives to a graph in it and takes from it, as far as ONNX defines the node."""
     given, made = node.input, [[values[name]] if name else [] for name in node.output]
     takes = [(id(inner), value.name or "") for value in inner.input]

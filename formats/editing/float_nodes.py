@@ -17,7 +17,7 @@ from formats.editing.scopes import free, subgraphs_of
 from formats.ir import MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.attributes import attribute_named
 from formats.ir.copies import copied
-from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT, FLOAT16
+from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT, FLOAT16, INT32, INT64
 from formats.ir.model import Tensor, entries
 from formats.ir.storage import constant_of, with_elements
 from formats.onnxpb.operator_sets import signature_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from formats.tensordata.sources.transform import Beyond
 
 
-class FloatType(NamedTuple):
+class ElementType(NamedTuple):
     """A type that a model gets, and what a conversion to it must know.
 
     What has one of the types `sources` gets the type `number`. Numbers beyond a narrower type become its `largest` or
@@ -57,6 +57,8 @@ class FloatType(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of its edits in a report: the option that asked for them."""
+        if self.number == INT32:
+            return "int32"
         return "dtype" if self.number == FLOAT16 else f"dtype={self.name}"
 
     @property
@@ -66,8 +68,8 @@ class FloatType(NamedTuple):
 
     @property
     def is_narrower(self) -> bool:
-        """Whether it has fewer bits than what becomes it."""
-        return self.number != FLOAT
+        """Whether floats with more bits become it, and are rounded."""
+        return self.number not in (FLOAT, INT32)
 
     def has(self, text: str) -> bool:
         """Whether it is the element type of a type, which is written as in ONNX's operator sets."""
@@ -81,16 +83,17 @@ class FloatType(NamedTuple):
 FLOAT_TYPES: Final = {
     row.name: row
     for row in (
-        FloatType(FLOAT16, (FLOAT,), "65504", "6e-08", 2047),
-        FloatType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41", in_sequences=False),
-        FloatType(FLOAT, (FLOAT16, BFLOAT16)),
+        ElementType(FLOAT16, (FLOAT,), "65504", "6e-08", 2047),
+        ElementType(BFLOAT16, (FLOAT,), "3.39e+38", "9e-41", in_sequences=False),
+        ElementType(FLOAT, (FLOAT16, BFLOAT16)),
     )
 }
+ELEMENT_TYPES: Final = {**FLOAT_TYPES, "int32": ElementType(INT32, (INT64,), in_sequences=False)}
 
 FloatKind: TypeAlias = typing.Literal[
     "tensor", "container", "other"
 ]  # a float32 tensor, a sequence or optional of such, or neither
-_NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16)}
+_NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16, INT32, INT64)}
 
 
 class FloatValue:
@@ -101,7 +104,7 @@ class FloatValue:
     TopK needs in float32, gets `wanted` {FLOAT: "graph.node[3] (TopK)"} and `names` {FLOAT16: "x", FLOAT: "x_float32"}.
     """
 
-    def __init__(self, name: str, type_text: str, to: FloatType) -> None:
+    def __init__(self, name: str, type_text: str, to: ElementType) -> None:
         self.name, self.type = name, type_text
         self.kind, self.old, self.new = float_kind(type_text, to), element_of(type_text) or 0, to.number
         self.native: int | None = None
@@ -109,6 +112,7 @@ class FloatValue:
         self.tensor: Tensor | None = None  # of a constant
         self.is_linked = False  # it goes in or out of a graph in a node, and is exact on both sides
         self.is_exact = False  # a node that stays needs all its digits
+        self.is_copied = False  # the other type is another constant, not cast from this one
         self.is_scaled = False  # by a number that is beyond the new type, so it may be beyond it, too
         self.wanted: dict[int, str] = {}  # and the first place that wants each type
         self.names: dict[int, str] = {}
@@ -132,14 +136,14 @@ class FloatValue:
         return self.names[number] if self.kind != "other" else self.name
 
 
-def float_kind(text: str, to: FloatType) -> FloatKind:
+def float_kind(text: str, to: ElementType) -> FloatKind:
     """What a value of this type is for a conversion; the type is written as in ONNX's operator sets."""
     kind: FloatKind = "tensor" if text.startswith("tensor(") else "container"
     return kind if to.replaces(text) and (kind == "tensor" or to.in_sequences) else "other"
 
 
 def element_of(text: str) -> int | None:
-    """The number of the float type that the elements of a tensor have, or those in a sequence or an optional."""
+    """The number of the type that the elements of a tensor have, or those in a sequence or an optional."""
     while text.startswith(("seq(", "optional(")):
         text = text[text.index("(") + 1 : -1]
     return _NUMBERS.get(text)
@@ -170,7 +174,7 @@ LOST: tuple[tuple[str, str, str, Seen], ...] = (
 class Weights:
     """The tensors that got a type, and their numbers that it cannot hold."""
 
-    def __init__(self, to: FloatType) -> None:
+    def __init__(self, to: ElementType) -> None:
         self.to = to
         self.count = self.nbytes = 0
         self._found: dict[int, tuple[Tensor, Beyond]] = {}
@@ -188,20 +192,23 @@ class Weights:
 
     def of(self, tensor: Tensor, place: str) -> Tensor:
         """A tensor with its numbers in the type."""
-        from formats.tensordata.sources.transform import casting, narrowing
+        from formats.tensordata.sources.transform import casting, clamp, narrowing
 
         source, old = tensor.source(), BY_NUMBER[tensor.data_type or 0].numpy_name
         if any((found := self.beyond(tensor))[:3]):
             self._moved[place] = found
         self.count, self.nbytes = self.count + 1, self.nbytes + source.nbytes
-        converted = (narrowing(self.to.name) if self.to.is_narrower else casting(old, self.to.name)).of(source)
+        if self.to.is_narrower:
+            converted = narrowing(self.to.name).of(source)
+        else:  # no other integer is beyond the type than the end of a Slice
+            converted = (clamp if self.to.number == INT32 else casting)(old, self.to.name).of(source)
         new = with_elements(tensor, Literal(converted.read()) if source.nbytes <= SMALL_BYTES else converted)
         new.data_type = self.to.number
         return new
 
     def sentence(self) -> str:
         """What was done."""
-        nbytes = self.nbytes // 2 if self.to.is_narrower else self.nbytes * 2
+        nbytes = self.nbytes * 2 if self.to.number == FLOAT else self.nbytes // 2
         sizes = f"{in_units(self.nbytes)} -> {in_units(nbytes)}"
         return f"{counted(self.count, 'weight')} became {self.to.name}, {sizes}"
 
@@ -330,7 +337,7 @@ class Operators:
     """
 
     def __init__(
-        self, imports: list[OperatorSetId], to: FloatType, lacks: Callable[[TypeUse, int], bool] | None = None
+        self, imports: list[OperatorSetId], to: ElementType, lacks: Callable[[TypeUse, int], bool] | None = None
     ) -> None:
         self._versions = {domain_key(entry.domain): entry.version or 0 for entry in imports}
         self._to, self._lacks = to, lacks
@@ -426,7 +433,7 @@ def with_type(node: Node, made: FloatValue | None, weights: Weights) -> None:
         node.attribute = [_with_type(attribute, to) for attribute in node.attribute]
 
 
-def _typed(attribute: Attribute, name: str, to: FloatType) -> Attribute:
+def _typed(attribute: Attribute, name: str, to: ElementType) -> Attribute:
     """The attribute with the new type in place of an old one, if it is the one that names the type."""
     texts = [BY_NUMBER[number].name.encode() for number in to.sources]
     if attribute.name != name or not (attribute.i in to.sources or attribute.s in texts):  # a text before version 6
@@ -439,7 +446,7 @@ def _typed(attribute: Attribute, name: str, to: FloatType) -> Attribute:
     return new
 
 
-def _with_type(attribute: Attribute, to: FloatType) -> Attribute:
+def _with_type(attribute: Attribute, to: ElementType) -> Attribute:
     if attribute.tp is None:
         return attribute
     new = copied(attribute)
@@ -451,7 +458,8 @@ def _with_type(attribute: Attribute, to: FloatType) -> Attribute:
 def _constant(attribute: Attribute, place: str, weights: Weights) -> Attribute:
     """The value of a constant in the new type."""
     sources = weights.to.sources
-    if attribute.name in ("value_float", "value_floats") and (numbers := constant_of(attribute)) is not None:
+    numbers = constant_of(attribute) if attribute.t is None else None
+    if numbers is not None and numbers.data_type in sources:
         return make_attribute("value", weights.of(numbers, place))
     new = copied(attribute)
     if new.t is not None and new.t.data_type in sources:
@@ -461,5 +469,5 @@ def _constant(attribute: Attribute, place: str, weights: Weights) -> Attribute:
     return new
 
 
-def _zero(to: FloatType) -> Tensor:
+def _zero(to: ElementType) -> Tensor:
     return Tensor([1], to.number, raw_data=Literal(bytes(BY_NUMBER[to.number].bits // 8)))

@@ -8,13 +8,16 @@ converted while they are copied. Values that an operator needs in the old type a
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.codecs.onnxruntime_releases import NEWEST, has_no_kernel
 from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
 from formats.editing.float_nodes import (
-    FLOAT_TYPES,
+    ELEMENT_TYPES,
     SCALING,
+    SMALL_BYTES,
     UNDEFINED,
     WITHOUT_KERNEL,
     FloatValue,
@@ -29,6 +32,7 @@ from formats.editing.float_nodes import (
     with_element,
     with_type,
 )
+from formats.editing.integers import Integers
 from formats.editing.nodes import make_attribute, make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
@@ -45,18 +49,19 @@ from formats.editing.versions.operator_sets import version_of, with_opset
 from formats.errors import UnsupportedError
 from formats.ir import ONNX, STANDARD_DOMAINS, domain_key, walk
 from formats.ir.copies import copied
-from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT16, type_name
+from formats.ir.dtypes import BFLOAT16, BY_NUMBER, FLOAT16, INT32, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Dimension, Graph, OperatorSetId, TensorShape, ValueInfo, entries
 from formats.ir.node_order import Names
 from formats.ir.storage import constant_of
 from formats.onnxpb.value_types import TypeUse, operator_type_text, value_types
+from formats.tensordata.plan import RANGE, SPECIAL, Loss
 from formats.words import counted, joined, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from formats.editing.float_nodes import FloatForm, FloatType
+    from formats.editing.float_nodes import ElementType, FloatForm
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
@@ -66,6 +71,7 @@ NAMED = 10  # nodes that an error names
 BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
 CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
+CAST_TO_NUMBER = 6  # the first version of the set whose Cast names the type by its number
 CLIP_WITH_INPUTS = 11  # the first version of the set whose Clip has its limits as inputs
 
 
@@ -79,13 +85,14 @@ def to_dtype(
 ) -> tuple[Model, EditResult]:
     """The model with its floats in another type, and what was done; with `keep_io_types`, inputs and outputs stay.
 
-    "float16" and "bfloat16" take the place of float32, and "float32" that of both. Operators and nodes stay whose names
-    are in `keep`, or match a pattern there, and those for whose new type the runtime `lacks` a kernel.
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both; "int32" takes that of int64 where no
+    number needs more bits. Operators and nodes stay whose names are in `keep`, or match a pattern there, and those for
+    whose new type the runtime `lacks` a kernel; for int32, that is the newest onnxruntime if no other is given.
 
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
     MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
     """
-    to = FLOAT_TYPES[dtype]
+    to = ELEMENT_TYPES[dtype]
     if entries(model, "training_info"):
         raise UnsupportedError(f"the model has graphs for its training, which cannot become {dtype}; remove them")
     version = version_of(model.opset_import)
@@ -98,9 +105,19 @@ def to_dtype(
     if version is None:  # for the casts
         new.opset_import.append(OperatorSetId("", CAST_TO_BFLOAT16))
     calls = expand_calls(new, dtype)
-    work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks))
-    work.stays.update((node, "named by `keep`") for node in nodes_named(new, "keep", keep))
-    work.find_values()
+    named, types = {*nodes_named(new, "keep", keep)}, value_types(new)
+    integers = None
+    if to.number == INT32:
+        lacks = lacks or partial(has_no_kernel, NEWEST)
+        integers = Integers(new, types, keeps_interface=keep_io_types, keep=named, lacks=lacks)
+        if not keep_io_types and (ends := [*integers.refused()]):
+            raise UnsupportedError(
+                f"{listed(ends, NAMED)} may have numbers that need more than 32 bits; `keep_io_types` keeps the types "
+                "of inputs and outputs"
+            )
+    work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks), integers)
+    work.stays.update((node, "named by `keep`") for node in named if integers is None)
+    work.find_values(types)
     work.settle()
     work.rewrite_all()
     return new, work.result(calls)
@@ -121,14 +138,18 @@ class _GraphValues(NamedTuple):
 class _Conversion:
     """The graphs of a model, the values in them, and what a report says of them."""
 
-    def __init__(self, model: Model, to: FloatType, keep_io_types: bool, operators: Operators) -> None:
-        self.model, self.to = model, to
+    def __init__(
+        self, model: Model, to: ElementType, keep_io_types: bool, operators: Operators, integers: Integers | None
+    ) -> None:
+        self.model, self.to, self.integers = model, to, integers
         # The `id`s of the graphs whose inputs and outputs stay.
         self.keeping = {id(main_graph(model))} if keep_io_types else set()
         self.operators = operators
         self.scopes: list[_GraphValues] = []
         self.unknown: list[str] = []  # "y of Relu act_1", for the error
         self.exact: ExactNumbers | None = None  # that a narrower type cannot hold
+        self.linked = set() if integers is None else integers.linked
+        self.constants = set() if integers is None else integers.constants  # which no caller can replace
         self.stays: dict[int, str] = {}  # why nodes stay, by their identity, although their operators need not
         self.stay: dict[str, Counter[str]] = {}  # the operators of nodes that stay, by the reason
         self.weights = Weights(to)
@@ -136,12 +157,11 @@ class _Conversion:
         self.casts = 0
         self.interface: list[tuple[str, list[str]]] = []  # whose type changes: [("input", ["x"]), ("output", ["y"])]
 
-    def find_values(self) -> None:
+    def find_values(self, all_types: Mapping[int, Mapping[str, str]]) -> None:
         """Find the values of all graphs, and what nodes want.
 
         Raises: UnsupportedError if the type of a value is not known.
         """
-        all_types = value_types(self.model)
         if self.to.is_narrower:
             to = self.to  # with `self` in the function, a cycle would keep the model's file open
 
@@ -149,9 +169,10 @@ class _Conversion:
                 return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
+            self.linked = self.exact.linked
             self._stay(self.exact.nodes, "sizes, indices, comparisons and angles")
         self._find_values_of(main_graph(self.model), "graph", ChainMap(), ChainMap(), all_types)
-        if self.unknown:
+        if self.unknown and self.integers is None:
             raise UnsupportedError(
                 f"{self.to.name} needs the types of all values, and these are not known: "
                 f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
@@ -178,7 +199,8 @@ class _Conversion:
             name = stated.name or ""
             own[name] = value = self._value(graph, name, types)
             is_exact = is_main and (id(graph), name) in exact_values and name not in inexact
-            value.native = value.old if is_exact else self._at_end(value, graph)
+            if (id(graph), name) not in self.constants:
+                value.native = value.old if is_exact else self._at_end(value, graph)
             if not types.get(name):
                 self.unknown.append(f"{name}, an input of {where}")
         for tensor in _tensors(graph):
@@ -214,7 +236,7 @@ class _Conversion:
     def _value(self, graph: Graph, name: str, types: Mapping[str, str]) -> FloatValue:
         """A value of a graph, before it is known in which type it is made."""
         value = FloatValue(name, types.get(name, ""), self.to)
-        value.is_linked = self.exact is not None and (id(graph), name) in self.exact.linked
+        value.is_linked = (id(graph), name) in self.linked
         return value
 
     def _at_end(self, value: FloatValue, graph: Graph) -> int:
@@ -273,10 +295,10 @@ class _Conversion:
 
     def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
         """The form of a node; one whose numbers a narrower type cannot hold stays, also at some ends only."""
-        form = self.operators.form_of(node)
+        form = self.operators.form_of(node) if self.integers is None else self.integers.form_of(node)
         if (why := self.stays.get(id(node))) is not None:
             return staying(form, form.stays or why)
-        if self.exact is None or not self.exact.linked or not subgraphs_of(node):
+        if not self.linked or not subgraphs_of(node):
             return form
         ends = [[name in values and values[name].is_linked for name in names] for names in (node.input, node.output)]
         inputs, outputs = (
@@ -324,6 +346,11 @@ class _Conversion:
             for value in scope.own.values():
                 if value.kind == "other":
                     continue
+                if self.integers is not None and value.native is None and (tensor := value.tensor) is not None:
+                    is_small = tensor.source().nbytes <= SMALL_BYTES
+                    is_held = self.integers.is_held((id(scope.graph), value.name))
+                    value.is_copied = {*value.wanted} == {value.old, value.new} and (is_small or not is_held)
+                    value.is_exact = value.is_copied
                 value.settle(self.taken)
                 if value.kind == "container" and value.cast_to is not None:
                     place = value.wanted.get(value.cast_to, scope.where)
@@ -379,13 +406,18 @@ class _Conversion:
         What is scaled by a number beyond float16, such as a mask of -1e9, would become infinite: it is limited before.
         """
         if value.kind == "tensor" and (other := value.cast_to) is not None and value.native is not None:
-            self.casts += 1
             new, old = value.names[other], value.names[value.native]
+            if value.is_copied and value.tensor is not None:
+                tensor = self.weights.of(value.tensor, new) if other == self.to.number else value.tensor
+                yield make_node("Constant", [], [new], name=f"{new}_constant", value=tensor)
+                return
+            self.casts += 1
             if value.is_scaled and other == FLOAT16:
                 limited = fresh(f"{old}_limited", self.taken)
                 yield from self._clip(old, limited)
                 old = limited
-            yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other)
+            is_number = self.operators.version >= CAST_TO_NUMBER
+            yield make_node("Cast", [old], [new], name=f"{new}_cast", to=other if is_number else BY_NUMBER[other].name)
 
     def _clip(self, old: str, new: str) -> Iterator[Node]:
         """The nodes that limit a float32 to the numbers of float16."""
@@ -403,7 +435,11 @@ class _Conversion:
         graph, own = scope.graph, scope.own
         is_main = scope is self.scopes[0]
         if is_main and id(graph) not in self.keeping:
-            inputs = [name for name in self._floats(graph.input) if own[name].native == self.to.number]
+            inputs = [
+                name
+                for name in self._floats(graph.input)
+                if own[name].native == self.to.number and (id(graph), name) not in self.constants
+            ]
             self.interface = [("input", inputs), ("output", self._floats(graph.output))]
         for stated in (*graph.input, *entries(graph, "value_info")):
             if (value := own.get(stated.name or "")) is not None and value.kind != "other":
@@ -422,9 +458,10 @@ class _Conversion:
         """What was done, and what was lost."""
         edits = [Edit(self.to.kind, self.weights.sentence())] if self.weights.count else []
         olds = joined([BY_NUMBER[number].numpy_name for number in self.to.sources], "or")
-        for why, operators in self.stay.items():
-            names = ", ".join(f"{name} x {count}" for name, count in sorted(operators.items()))
-            edits.append(Edit(self.to.kind, f"in {olds} stay {names} ({why})"))
+        if self.integers is not None and self.integers.became:
+            edits.append(Edit(self.to.kind, f"in {self.to.name} are {_counts(self.integers.became)}"))
+        for why, operators in (self.stay if self.integers is None else self.integers.stay).items():
+            edits.append(Edit(self.to.kind, f"in {olds} stay {_counts(operators)} ({why})"))
         if self.casts:
             edits.append(Edit(self.to.kind, f"{counted(self.casts, 'cast')} added"))
         if calls:
@@ -441,7 +478,20 @@ class _Conversion:
             now = f"the type is {type_name(self.to.number)} now"
             edits.append(Edit(self.to.kind, f"{now}: {every}", f"{now}: {short}"))
         edits = edits or [Edit(self.to.kind, f"nothing in the model is {olds}")]
-        return EditResult(tuple(edits), tuple(self.weights.losses()))
+        return EditResult(tuple(edits), (*self.weights.losses(), *self._assumed()))
+
+    def _assumed(self) -> Iterator[Loss]:
+        """For which inputs the model computes something else."""
+        if self.integers is not None and self.integers.became.keys() & {"ReduceMax", "ReduceMin"}:
+            detail = "ReduceMax and ReduceMin of no elements give the least and the greatest number of 32 bits"
+            yield Loss("range", "graph", detail, SPECIAL)
+        if self.integers is not None and self.keeping and (names := self._floats(main_graph(self.model).input)):
+            detail = f"integers in inputs are taken to be within 32 bits: {listed(names, NAMED, noun='input')}"
+            yield Loss("range", "graph.input", detail, RANGE)
+
+
+def _counts(operators: Counter[str]) -> str:
+    return ", ".join(f"{name} x {count}" for name, count in sorted(operators.items()))
 
 
 def _shapes(graph: Graph) -> dict[str, TensorShape]:

@@ -226,11 +226,11 @@ def sort(model: Model) -> Model:
 
 
 def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Sequence[str] = ()) -> Model:
-    """Make a new model with another type of floats, as `formats.convert` writes it with `dtype`.
+    """Make a new model with another type of floats or integers, as `formats.convert` writes it with `dtype`.
 
-    "float16" and "bfloat16" take the place of float32, and "float32" that of both. Inputs and outputs get the type,
-    too, unless `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when
-    they are read.
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both; "int32" takes that of int64 where no
+    number needs more bits, as `formats.convert` does with `int32`. Inputs and outputs get the type, too, unless
+    `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when they are read.
 
     For example:
 
@@ -241,11 +241,11 @@ def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Seq
     Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
     that no node has.
     """
-    from formats.editing.float_nodes import FLOAT_TYPES  # few programs need it
+    from formats.editing.float_nodes import ELEMENT_TYPES  # few programs need it
     from formats.editing.float_types import to_dtype as in_dtype
 
-    if dtype not in FLOAT_TYPES:
-        raise OptionError(f"`dtype` must be {joined([*FLOAT_TYPES], 'or')}, not {dtype!r:.80}")
+    if dtype not in ELEMENT_TYPES:
+        raise OptionError(f"`dtype` must be {joined([*ELEMENT_TYPES], 'or')}, not {dtype!r:.80}")
     return in_dtype(in_order(model)[0], dtype, keep_io_types=keep_io_types, keep=keep)[0]
 
 

@@ -65,7 +65,7 @@ ALLOWED_KINDS: Final[Mapping[str, str]] = {
     "peer_limit": "a file that is too large for another reader of its format",
     "precision": "numbers of a type that is computed in 32 bits",
     "protobuf_limit": "a file that is too large for onnx and onnxruntime",
-    "range": "computed integers that may exceed 32 bits",
+    "range": "integers that may exceed 32 bits",
     "rounded": "digits of constants",
     "runtime": "what the named release of a runtime does not run",
     "segment": "tensors in segments",

@@ -245,9 +245,10 @@ class RuntimeOptions:
     `opset`: the version of ONNX's own operators, or versions by domain, such as {"ai.onnx.ml": 3}. `ir_version`: that
     of the file. What cannot be converted is an error.
     `dtype`: "float16" or "bfloat16": float32s become such, in weights, values, inputs and outputs; "float32": both
-    become float32s. With `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they are; *
-    is any text. Without `dtype`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`,
-    operators for which it has no kernel in that type stay as they are.
+    become float32s. `int32`: 64-bit integers become int32, inputs and outputs, too, where no number needs more bits if
+    those of inputs do not. With `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they
+    are; * is any text. Without `dtype` and `int32`, `keep_io_types` implies "float16". With a release of onnxruntime as
+    `runtime`, operators for which it has no kernel in that type stay as they are.
 
     `weights_dtype`: "int4", "int8", "uint4" or "uint8": weights of MatMul, Gemm and Gather become integers in blocks of
     `block` elements that have a scale each, and with the unsigned types a zero point, too. For a `runtime`, the nodes
@@ -291,20 +292,26 @@ class RuntimeOptions:
         panel=VERSIONS,
         common=True,
     )
+    int32: bool = option(
+        False,
+        SWITCH,
+        "Write 64-bit integers as int32 where no number needs more bits.",
+        panel=VERSIONS,
+    )
     keep_io_types: bool = option(
         False,
         SWITCH,
-        "With --dtype, keep the types of inputs and outputs, with casts.",
-        keyword_help="With `dtype`, keep the types of inputs and outputs, with casts.",
+        "With --dtype or --int32, keep the types of inputs and outputs, with casts.",
+        keyword_help="With `dtype` or `int32`, keep the types of inputs and outputs, with casts.",
         panel=VERSIONS,
-        implies=("dtype", "float16"),
     )
     keep: Sequence[str] | None = option(
         None,
         NODES,
-        "With --dtype, leave operators or nodes with this name as they are, such as Softmax or '/head/*'.",
+        "With --dtype or --int32, leave operators or nodes with this name as they are, such as Softmax or '/head/*'.",
         panel=VERSIONS,
-        keyword_help="With `dtype`, names of operators or nodes that stay as they are, such as ('Softmax', '/head/*').",
+        keyword_help="With `dtype` or `int32`, names of operators or nodes that stay as they are, such as ('Softmax', "
+        "'/head/*').",
     )
     weights_dtype: str | None = option(
         None,
@@ -328,8 +335,10 @@ class RuntimeOptions:
 
     def __post_init__(self) -> None:
         settle(self)
-        if self.keep and self.dtype is None and self.weights_dtype is None:
-            raise OptionError("`keep` is for a `dtype` or a `weights_dtype`")
+        if self.keep_io_types and self.dtype is None and not self.int32:
+            object.__setattr__(self, "dtype", "float16")
+        if self.keep and self.dtype is None and self.weights_dtype is None and not self.int32:
+            raise OptionError("`keep` is for a `dtype`, a `weights_dtype` or `int32`")
         if self.block is not None and self.weights_dtype is None:
             raise OptionError("`block` is for a `weights_dtype`")
 
@@ -337,7 +346,7 @@ class RuntimeOptions:
     def is_given(self) -> bool:
         """Whether anything is asked for."""
         wanted = (self.runtime, self.opset, self.ir_version, self.dtype, self.weights_dtype)
-        return any(value is not None for value in wanted)
+        return self.int32 or any(value is not None for value in wanted)
 
     @property
     def named(self) -> RuntimeName | None:
@@ -447,15 +456,15 @@ def _for_runtime(target: Codec, options: RuntimeOptions, of_target: Any) -> Any:
     """
     named = options.named
     if target.domain is not None:
-        for name in ("opset", "ir_version", "dtype", "weights_dtype"):
-            if getattr(options, name) is not None:
+        for name in ("opset", "ir_version", "dtype", "int32", "weights_dtype"):
+            if getattr(options, name):
                 raise OptionError(f"`{name}` is only for ONNX formats; {target.title} is not one")
         if named is not None and named.name != target.name:
             raise OptionError(f"`runtime` is {named.name}, which reads ONNX formats; {target.title} is not one")
         return of_target if named is None or named.release is None else replace(of_target, release=named.release)
     data_files = target.data_files(of_target)
-    for name in ("dtype", "weights_dtype"):
-        if getattr(options, name) is not None and data_files.in_archive:
+    for name in ("dtype", "int32", "weights_dtype"):
+        if getattr(options, name) and data_files.in_archive:
             raise OptionError(f"`{name}` and `link` exclude each other: the weights stay in the archive as they are")
     if named is None:
         if options.channel_block is not None:

@@ -162,8 +162,8 @@ def _in_place(src: AnySource, way: Way, keywords: Mapping[str, Any]) -> Conversi
     )
     if versions.named is not None and versions.named.runtime is not None:
         raise OptionError(f"`runtime={versions.runtime}` needs a destination")
-    for name in ("dtype", "weights_dtype", "channel_block"):
-        if getattr(versions, name) is not None:
+    for name in ("dtype", "int32", "weights_dtype", "channel_block"):
+        if getattr(versions, name):
             raise OptionError(f"`{name}` changes all weights, so it needs a destination")
     opened = open_model(path, conversion.from_format, reading, called="from_format")
     if opened.codec is not ARCHIVE:

@@ -54,7 +54,7 @@ ROUNDING = {
 WORDS = {
     "opset": "converted",
     "ir_version": "converted",
-    **dict.fromkeys(ROUNDING, "converted"),
+    **dict.fromkeys((*ROUNDING, "int32"), "converted"),
     "tensor": "extracted",
     "extract": "extracted",
     "merge": "merged",

@@ -180,6 +180,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
     "opset down": lambda model: formats.dumps(model, "onnx", opset=13),
     "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "int32": lambda model: formats.dumps(model, "onnx", int32=True),
     "int4": lambda model: formats.dumps(model, "onnx", weights_dtype="int4", runtime="onnxruntime"),
     "sort": lambda model: model.sort(),
     "find": lambda model: model.find(lambda op, x, y: op.Add(op.Identity(x), y)),

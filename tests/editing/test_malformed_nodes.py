@@ -30,6 +30,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "dim": lambda model: model.edit(dim={"x:0": 8}),
     "dim by name": lambda model: model.edit(dim={"x:0": "batch"}),
     "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "int32": lambda model: formats.dumps(model, "onnx", int32=True),
     "int4": lambda model: formats.dumps(model, "onnx", weights_dtype="int4", runtime="onnxruntime"),
     "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
     "opset down": lambda model: formats.dumps(model, "onnx", opset=11),

@@ -12,7 +12,7 @@ from formats.codecs.onnxruntime_releases import (
     SMALL_CONSTANTS,
     WITH_ALLOWZERO,
     first_reading,
-    lacking,
+    has_no_kernel,
     lacks,
     limits_of,
     newest_with_kernels,
@@ -37,11 +37,7 @@ if TYPE_CHECKING:
 
     from formats.codecs.onnxruntime_releases import Operators
     from formats.ir.model import Model
-    from formats.onnxpb.value_types import TypeUse
     from formats.verbs.choices import RuntimeOptions
-
-# onnxruntime loads some of their forms in bfloat16, and makes of others nodes for which it has no kernel.
-WITHOUT_BFLOAT16 = ("CenterCropPad", "Clip", "Dropout")
 
 
 def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
@@ -71,17 +67,17 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             ir_version = row.ir_version
         if (version_of(model.opset_import, MACHINE_LEARNING) or 0) > row.ml_opset:
             opsets.setdefault(MACHINE_LEARNING, row.ml_opset)
-    if opsets or options.dtype is not None or options.weights_dtype is not None:
+    if opsets or options.dtype is not None or options.int32 or options.weights_dtype is not None:
         model, more = in_order(model)
         result += more
     for domain, version in opsets.items():
         model, more = with_opset(model, version, domain)
         result += more
-    if options.dtype is not None:
+    for dtype in filter(None, (options.dtype, "int32" if options.int32 else None)):
         from formats.editing.float_types import to_dtype  # few conversions need it
 
-        keep, no_kernel = options.keep or (), None if release is None else partial(_has_no_kernel, release)
-        model, more = to_dtype(model, options.dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
+        keep, no_kernel = options.keep or (), None if release is None else partial(has_no_kernel, release)
+        model, more = to_dtype(model, dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
         result += more
     if options.weights_dtype is not None and (named is None or release is not None):
         model, more = with_integer_weights(model, options)
@@ -118,14 +114,6 @@ def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, 
     else:
         forms = quantization.OF_RTEN
     return quantization.quantize_weights(model, type_name, forms, block=options.block or 32, keep=options.keep or ())
-
-
-def _has_no_kernel(release: str, use: TypeUse, version: int) -> bool:
-    """Whether a release has no kernel for a type of an operator in a version of ONNX's set."""
-    if use.operator in WITHOUT_BFLOAT16 and use.type == "tensor(bfloat16)":
-        return True
-    since, first = lacking(use, version) or (None, release)
-    return since is not None and not lacks(release, since) and lacks(release, first)
 
 
 def _without_allowzero(model: Model, release: str) -> tuple[Model, EditResult]:

@@ -213,5 +213,5 @@ def test_nothing_to_do_and_mistakes(tmp_path: Any) -> None:
     onnx.save(small(), tmp_path / "m.onnx")
     report = formats.convert(tmp_path / "m.onnx", tmp_path / "new.onnx", dtype="float32")
     assert ["nothing in the model is float16 or bfloat16"] == [edit.detail for edit in report.edits]
-    with pytest.raises(formats.OptionError, match="`dtype` must be float16, bfloat16 or float32, not 'int8'"):
+    with pytest.raises(formats.OptionError, match="`dtype` must be float16, bfloat16, float32 or int32, not 'int8'"):
         formats.to_dtype(formats.load(tmp_path / "m.onnx"), "int8")
