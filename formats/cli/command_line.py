@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.cli.error_text import OptionWords
 from formats.cli.streams import paused
 from formats.errors import OptionError
+from formats.extras import needed
 from formats.options import ASKED, SWITCH, OptionKind, bad_value, option, option_rows, settle
 from formats.tensordata.file import is_address, is_stream
 from formats.words import joined
@@ -64,9 +65,19 @@ class CheckOptions:
         settle(self)
 
     def require_files(self, *paths: Path, dry_run: bool = False) -> None:
-        """Raises OptionError if models are to be run of which one is in no file, or will not be written."""
-        if self.check and (dry_run or any(is_stream(path) or is_address(path) for path in paths)):
+        """Raise an error before anything is read if models are to be run and cannot be.
+
+        Raises: OptionError if one is in no file, or will not be written; MissingPackageError without onnxruntime.
+        """
+        if not self.check:
+            return
+        if dry_run or any(is_stream(path) or is_address(path) for path in paths):
             raise OptionError("`check` runs two models in files, so SRC and DST must be files")
+        from importlib.util import find_spec
+
+        with needed("onnxruntime", "checks of results"):
+            if find_spec("onnxruntime") is None:
+                raise ModuleNotFoundError(name="onnxruntime")
 
     def run(self, first: Path, second: Path) -> tuple[OutputDifference, ...]:
         """How the outputs of two models in files differ, if that is asked for."""

@@ -10,6 +10,7 @@ Spec: ONNX, Operators.
 from __future__ import annotations
 
 import typing
+from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from formats.editing.nodes import make_attribute
@@ -263,8 +264,26 @@ PRECISIONS: Final = {
 }
 
 
-UNDEFINED: Final = "not defined, or not run well, in {}"  # why nodes stay
-WITHOUT_KERNEL: Final = "without a kernel for {} in the runtime"
+class Why(Enum):
+    """Why nodes stay in their type, in the words of a report about an `ElementType`."""
+
+    NAMED = "named by `keep`"
+    EXACT = "sizes, indices, comparisons and angles"
+    QUANTIZED_SUMS = "sums of quantised products"
+    LARGE_SUMS = "sums of more than {0.most_added:,} numbers, or of nobody knows how many"
+    SUMS_NEAR_ZERO = "sums with a number near zero"
+    BEYOND = "weights beyond the range of the type"
+    SCALES = "scales of quantised numbers"
+    NEAR_ZERO = "weights near zero"
+    UNDEFINED = "not defined, or not run well, in {0.name}"
+    WITHOUT_KERNEL = "without a kernel for {0.name} in the runtime"
+    # of integers
+    UNPROVEN = "numbers that may need more than 32 bits"
+    SIZES = "arithmetic of sizes"
+    FOR_INT64 = "for inputs that are defined in int64 only"
+    INT64_ONLY = "defined in int64 only"
+    OTHERS = "not among ONNX's own operators"
+    UNKNOWN = "beside values of unknown types"
 
 
 class FloatParameters(NamedTuple):
@@ -295,10 +314,10 @@ class FloatForm(NamedTuple):
     inputs: FloatParameters = FloatParameters((), ())
     outputs: FloatParameters = FloatParameters((), ())
     is_known: bool = False
-    stays: str = ""
+    stays: Why | None = None
 
 
-def staying(form: FloatForm, why: str) -> FloatForm:
+def staying(form: FloatForm, why: Why | None) -> FloatForm:
     """The form of an operator that stays in its type, although it need not."""
     inputs, outputs = (ends._replace(new=(False,) * len(ends.new)) for ends in (form.inputs, form.outputs))
     return FloatForm(inputs, outputs, form.is_known, why)
@@ -358,10 +377,9 @@ class Operators:
     def _form(self, domain: str, name: str) -> FloatForm:
         version, to = self._versions.get(domain, 0), self._to
         signature = signature_of(domain, name, version)
-        undefined = UNDEFINED.format(to.name)
         if signature is None:
             if to.is_narrower or not is_of_onnxruntime(domain, name):
-                return FloatForm(stays=undefined)
+                return FloatForm(stays=Why.UNDEFINED)
             every = FloatParameters((True,), (True,))  # they all compute in float32, too
             return FloatForm(every, every)
         ends = [
@@ -385,18 +403,18 @@ class Operators:
             or not any(map(any, news))
             or (is_of_sequences and not to.in_sequences)
         ):
-            why = undefined
+            why: Why | None = Why.UNDEFINED
         elif self._lacks and any(
             old and new and self._lacks(TypeUse(name, signature.since, parameter.name, to.text), version)
             for end, end_olds, end_news in zip(ends, olds, news, strict=True)
             for (parameter, _), old, new in zip(end, end_olds, end_news, strict=True)
         ):
-            why = WITHOUT_KERNEL.format(to.name)
+            why = Why.WITHOUT_KERNEL
         else:
-            why = ""
+            why = None
         both = [FloatParameters((*new,), (*old,)) for new, old in zip(news, olds, strict=True)]
         form = FloatForm(both[0], both[1], is_known=True)
-        return staying(form, why if any(map(any, olds)) else "") if why else form
+        return staying(form, why if any(map(any, olds)) else None) if why else form
 
 
 def inner_graphs(node: Node, place: str) -> Iterator[tuple[Graph, str]]:

@@ -18,11 +18,10 @@ from formats.editing.float_nodes import (
     ELEMENT_TYPES,
     SCALING,
     SMALL_BYTES,
-    UNDEFINED,
-    WITHOUT_KERNEL,
     FloatValue,
     Operators,
     Weights,
+    Why,
     dequantizing,
     float_kind,
     inner_graphs,
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_DEPTH = 1_000_000, 100  # of what replaces all calls of functions together
 NAMED = 10  # nodes that an error names
-BEYOND = "weights beyond the range of the type"
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
 CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
 CAST_TO_NUMBER = 6  # the first version of the set whose Cast names the type by its number
@@ -82,12 +80,14 @@ def to_dtype(
     keep_io_types: bool = False,
     keep: Sequence[str] = (),
     lacks: Callable[[TypeUse, int], bool] | None = None,
+    keep_integers: bool = False,
 ) -> tuple[Model, EditResult]:
     """The model with its floats in another type, and what was done; with `keep_io_types`, inputs and outputs stay.
 
     "float16" and "bfloat16" take the place of float32, and "float32" that of both; "int32" takes that of int64 where no
     number needs more bits. Operators and nodes stay whose names are in `keep`, or match a pattern there, and those for
-    whose new type the runtime `lacks` a kernel; for int32, that is the newest onnxruntime if no other is given.
+    whose new type the runtime `lacks` a kernel; for int32, that is the newest onnxruntime if no other is given. With
+    "float32", weights that are integers in blocks become float32s, too, but for `keep_integers`.
 
     Raises: EditError for a name that no node has; UnsupportedError that names what stands in the way;
     MissingPackageError if onnx is not installed, and a function of the model needs another operator set.
@@ -116,11 +116,15 @@ def to_dtype(
                 "of inputs and outputs"
             )
     work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks), integers)
-    work.stays.update((node, "named by `keep`") for node in named if integers is None)
+    work.stays.update((node, Why.NAMED) for node in named if integers is None)
     work.find_values(types)
     work.settle()
     work.rewrite_all()
-    return new, work.result(calls)
+    if to.is_narrower or keep_integers:
+        return new, work.result(calls)
+    from formats.editing.weight_dequantization import with_float_weights  # few conversions need it
+
+    return new, work.result(calls, with_float_weights(new, keep).edits)
 
 
 class _GraphValues(NamedTuple):
@@ -150,8 +154,8 @@ class _Conversion:
         self.exact: ExactNumbers | None = None  # that a narrower type cannot hold
         self.linked = set() if integers is None else integers.linked
         self.constants = set() if integers is None else integers.constants  # which no caller can replace
-        self.stays: dict[int, str] = {}  # why nodes stay, by their identity, although their operators need not
-        self.stay: dict[str, Counter[str]] = {}  # the operators of nodes that stay, by the reason
+        self.stays: dict[int, Why] = {}  # why nodes stay, by their identity, although their operators need not
+        self.stay: dict[Why, Counter[str]] = {}  # the operators of nodes that stay, by the reason
         self.weights = Weights(to)
         self.taken: set[str] = set()  # names of values
         self.casts = 0
@@ -170,7 +174,7 @@ class _Conversion:
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
             self.linked = self.exact.linked
-            self._stay(self.exact.nodes, "sizes, indices, comparisons and angles")
+            self._stay(self.exact.nodes, Why.EXACT)
         self._find_values_of(main_graph(self.model), "graph", ChainMap(), ChainMap(), all_types)
         if self.unknown and self.integers is None:
             raise UnsupportedError(
@@ -256,29 +260,29 @@ class _Conversion:
         def is_one_near_zero(name: str) -> bool:
             return (tensor := tensor_of(name)) is not None and set(tensor.dims) <= {1} and is_near_zero(name)
 
-        self._stay(map(id, dequantizing(graph.node)), "sums of quantised products")
+        self._stay(map(id, dequantizing(graph.node)), Why.QUANTIZED_SUMS)
         if self.to.most_added:
             sums = large_sums(graph, shapes, tensor_of, self.to.most_added)
-            self._stay(sums, f"sums of more than {self.to.most_added:,} numbers, or of nobody knows how many")
-        self._stay(sums_near_zero(graph, is_one_near_zero), "sums with a number near zero")
+            self._stay(sums, Why.LARGE_SUMS)
+        self._stay(sums_near_zero(graph, is_one_near_zero), Why.SUMS_NEAR_ZERO)
         large: set[int] = set()
         for node in graph.node:
             if node.domain not in STANDARD_DOMAINS:
                 continue
             if node.op_type in SCALING and any(self._is_beyond(values.get(name)) for name in node.input):
-                self._stay([id(node)], BEYOND)
+                self._stay([id(node)], Why.BEYOND)
                 large.add(id(node))
             elif reduces(node):
-                self._stay([id(node)], UNDEFINED.format(self.to.name))
+                self._stay([id(node)], Why.UNDEFINED)
             elif node.op_type in QUANTIZING and self._needs_its_scale(node, values, is_near_zero):
-                self._stay([id(node)], "scales of quantised numbers")
+                self._stay([id(node)], Why.SCALES)
             elif (node.op_type == "Mul" and any(map(is_one_near_zero, node.input))) or (
                 node.op_type == "Div" and any(map(is_near_zero, node.input[1:]))
             ):
-                self._stay([id(node)], "weights near zero")
-        self._stay(made_small_again(graph, large), BEYOND)
+                self._stay([id(node)], Why.NEAR_ZERO)
+        self._stay(made_small_again(graph, large), Why.BEYOND)
 
-    def _stay(self, nodes: Iterable[int], why: str) -> None:
+    def _stay(self, nodes: Iterable[int], why: Why) -> None:
         for node in nodes:
             self.stays.setdefault(node, why)
 
@@ -316,7 +320,7 @@ class _Conversion:
                 wanted = self.to.number if form.inputs.is_new(index) else value.old
                 value.wanted.setdefault(wanted, f"{place} ({node.op_type})")
                 value.is_exact |= id(node) in self.stays
-                if value.native is None and form.stays == WITHOUT_KERNEL.format(self.to.name):  # the file is smaller
+                if value.native is None and form.stays == Why.WITHOUT_KERNEL:  # the file is smaller
                     value.wanted.setdefault(self.to.number, place)
         if form.stays and floats:
             self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
@@ -330,7 +334,7 @@ class _Conversion:
             if not types.get(name) and form.outputs.may_be_float(index):
                 self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
             values[name] = value = self._value(graph, name, types)
-            value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == BEYOND
+            value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == Why.BEYOND
             if is_constant_node(node):
                 value.tensor = next(filter(None, map(constant_of, node.attribute)), None)
             else:
@@ -421,10 +425,11 @@ class _Conversion:
 
     def _clip(self, old: str, new: str) -> Iterator[Node]:
         """The nodes that limit a float32 to the numbers of float16."""
+        largest = float(self.to.largest)
         if self.operators.version < CLIP_WITH_INPUTS:
-            yield make_node("Clip", [old], [new], name=f"{new}_clip", min=-65504.0, max=65504.0)
+            yield make_node("Clip", [old], [new], name=f"{new}_clip", min=-largest, max=largest)
             return
-        limits = {fresh(f"{new}_limit", self.taken): limit for limit in (-65504.0, 65504.0)}
+        limits = {fresh(f"{new}_limit", self.taken): limit for limit in (-largest, largest)}
         for name, limit in limits.items():
             number = constant_of(make_attribute("value_float", limit))
             yield make_node("Constant", [], [name], name=f"{name}_constant", value=number)
@@ -454,14 +459,15 @@ class _Conversion:
         """The names of the values with floats that get the new type."""
         return [value.name or "" for value in values if float_kind(operator_type_text(value.type), self.to) != "other"]
 
-    def result(self, calls: int) -> EditResult:
-        """What was done, and what was lost."""
+    def result(self, calls: int, of_integers: Sequence[Edit] = ()) -> EditResult:
+        """What was done, and what was lost; `of_integers` is what was done with weights that were integers."""
         edits = [Edit(self.to.kind, self.weights.sentence())] if self.weights.count else []
         olds = joined([BY_NUMBER[number].numpy_name for number in self.to.sources], "or")
         if self.integers is not None and self.integers.became:
             edits.append(Edit(self.to.kind, f"in {self.to.name} are {_counts(self.integers.became)}"))
         for why, operators in (self.stay if self.integers is None else self.integers.stay).items():
-            edits.append(Edit(self.to.kind, f"in {olds} stay {_counts(operators)} ({why})"))
+            reason = why.value.format(self.to)
+            edits.append(Edit(self.to.kind, f"in {olds} stay {_counts(operators)} ({reason})"))
         if self.casts:
             edits.append(Edit(self.to.kind, f"{counted(self.casts, 'cast')} added"))
         if calls:
@@ -477,6 +483,7 @@ class _Conversion:
             )
             now = f"the type is {type_name(self.to.number)} now"
             edits.append(Edit(self.to.kind, f"{now}: {every}", f"{now}: {short}"))
+        edits += of_integers
         edits = edits or [Edit(self.to.kind, f"nothing in the model is {olds}")]
         return EditResult(tuple(edits), (*self.weights.losses(), *self._assumed()))
 

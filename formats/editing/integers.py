@@ -14,7 +14,7 @@ from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.exact_numbers import links_of
-from formats.editing.float_nodes import WITHOUT_KERNEL, FloatForm, FloatParameters, is_constant_node
+from formats.editing.float_nodes import FloatForm, FloatParameters, Why, is_constant_node
 from formats.editing.scopes import defined_in, main_graph, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, dtypes
 from formats.ir.attributes import attribute_named, get_int
@@ -37,15 +37,6 @@ INT32, INT64 = "tensor(int32)", "tensor(int64)"
 HELD: Final = Interval(-(1 << 31), (1 << 31) - 1)
 MOST: Final = (1 << 31) - 1  # the size of an axis, and the number of elements in a tensor
 ANY: Final = Interval()
-
-# Why nodes stay in INT64.
-UNPROVEN = "numbers that may need more than 32 bits"
-SIZES = "arithmetic of sizes"
-FOR_INT64 = "for inputs that are defined in int64 only"
-DEFINED = "defined in int64 only"
-OTHERS = "not among ONNX's own operators"
-NAMED = "named by `keep`"
-UNKNOWN = "beside values of unknown types"
 
 _SIZES: Final = ("Shape", "Size", "SequenceLength")
 # The outputs with sizes, or with places in a tensor.
@@ -261,7 +252,7 @@ class Integers:
         self.linked: set[Value] = set()
         self.constants: set[Value] = set()
         self.became: Counter[str] = Counter()
-        self.stay: dict[str, Counter[str]] = {}
+        self.stay: dict[Why, Counter[str]] = {}
         self._types, self._keeps_interface, self._keep, self._lacks = types, keeps_interface, keep, lacks
         self._main = graph = main_graph(model)
         self._versions = {domain_key(entry.domain): entry.version or 0 for entry in model.opset_import}
@@ -276,7 +267,7 @@ class Integers:
         self._forced: set[Value] = set()  # values in and out of graphs in nodes that stay, whatever numbers they are
         self._native: set[Value] = set()  # values that are made in INT64
         self._wanted: dict[Value, set[str]] = {}
-        self._why: dict[int, dict[str, str]] = {}  # why type parameters of a node stay; "" is not told
+        self._why: dict[int, dict[str, Why]] = {}  # why type parameters of a node stay
         self._name_values(graph, ChainMap())
         self._follow(graph)
         self._find_linked()
@@ -291,7 +282,7 @@ class Integers:
         """Which inputs and outputs of a node become INT32."""
         signature = self._signature(node)
         if signature is None:
-            return FloatForm(stays=OTHERS)
+            return FloatForm(stays=Why.OTHERS)
         all_stay, why = self._why_all_stay(node, signature), self._why.get(id(node), {})
         ends: list[FloatParameters] = []
         for parameters in (signature.inputs, signature.outputs):
@@ -318,14 +309,14 @@ class Integers:
         domain = domain_key(node.domain)
         return None if domain else signature_of(domain, node.op_type or "", self._versions.get(domain, 0))
 
-    def _why_all_stay(self, node: Node, signature: TypeSignature) -> str:
-        """Why no type parameter of one of ONNX's own operators can be INT32; empty if one can."""
+    def _why_all_stay(self, node: Node, signature: TypeSignature) -> Why | None:
+        """Why no type parameter of one of ONNX's own operators can be INT32; `None` if one can."""
         if id(node) in self._keep:
-            return NAMED
+            return Why.NAMED
         parameters = (*signature.inputs, *signature.outputs)
         if node.op_type in _STAYING or any(not any(map(_is_tensor, signature.allowed(each))) for each in parameters):
-            return DEFINED
-        return ""
+            return Why.INT64_ONLY
+        return None
 
     def _type(self, value: Value) -> str:
         return self._types.get(value[0], {}).get(value[1], "")
@@ -450,31 +441,31 @@ class Integers:
             self._sizes.update(group.makes)
         return is_of_sizes
 
-    def _why_stays(self, node: Node, group: _Group, values: Mapping[str, Value]) -> str:
-        """Why a type parameter cannot be INT32, or need not be; empty if it can."""
+    def _why_stays(self, node: Node, group: _Group, values: Mapping[str, Value]) -> Why | None:
+        """Why a type parameter cannot be INT32, or need not be; `None` if it can."""
         signature, is_of_sizes = self._signature(node), self._is_of_sizes(node, group)
         if signature is None:
-            return OTHERS
+            return Why.OTHERS
         if why := self._why_all_stay(node, signature):
             return why
         types = signature.sets.get(group.parameter, frozenset((group.parameter,)))
         if INT32 not in types:
-            return DEFINED
+            return Why.INT64_ONLY
         uses = [TypeUse(node.op_type or "", signature.since, group.parameter, text) for text in (INT32, INT64)]
         if self._lacks is not None and [self._lacks(use, self._versions[""]) for use in uses] == [True, False]:
-            return WITHOUT_KERNEL.format("int32")
+            return Why.WITHOUT_KERNEL
         for names, parameters in ((node.input, signature.inputs), (node.output, signature.outputs)):
             for index, name in enumerate(names if parameters else ()):
                 is_of_group = parameters[min(index, len(parameters) - 1)].name == group.parameter
                 if name and is_of_group and not (name in values and self._type(values[name])):
-                    return UNKNOWN
+                    return Why.UNKNOWN
         unlimited = (
             [group.takes[index] for index in _SLICE_ENDS if index in group.takes] if node.op_type == "Slice" else []
         )
         ends = {value for value in unlimited if value in self.constants} if group.parameter == "Tind" else set()
         if not all(self.is_held(value) for value in (*group.takes.values(), *group.makes) if value not in ends):
-            return UNPROVEN
-        return SIZES if is_of_sizes else ""
+            return Why.UNPROVEN
+        return Why.SIZES if is_of_sizes else None
 
     def _find_linked(self) -> None:
         """Find the values in and out of graphs in nodes that stay, with all that have the same type."""
@@ -517,7 +508,7 @@ class Integers:
             why = self._why[id(node)]
             for group in self._groups[id(node)]:
                 if set().union(*(self._wanted.get(value, set()) for value in group.makes)) == {INT64}:
-                    why.setdefault(group.parameter, FOR_INT64)
+                    why.setdefault(group.parameter, Why.FOR_INT64)
                 if group.parameter in why:
                     self._native.update(group.makes)
                 if not self._is_indifferent(node, group):
@@ -535,7 +526,7 @@ class Integers:
             why, groups = self._why[id(node)], self._groups[id(node)]
             for group in groups:
                 if self._is_indifferent(node, group) and self._native.issuperset(group.takes.values()):
-                    why.setdefault(group.parameter, UNPROVEN)
+                    why.setdefault(group.parameter, Why.UNPROVEN)
             name = node.op_type or ""
             told = {
                 why[group.parameter]
@@ -544,6 +535,6 @@ class Integers:
             }
             if any(group.parameter not in why for group in groups):
                 self.became[name] += 1
-                told.discard(DEFINED)
+                told.discard(Why.INT64_ONLY)
             for reason in told:
                 self.stay.setdefault(reason, Counter())[name] += 1

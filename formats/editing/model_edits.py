@@ -228,9 +228,10 @@ def sort(model: Model) -> Model:
 def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Sequence[str] = ()) -> Model:
     """Make a new model with another type of floats or integers, as `formats.convert` writes it with `dtype`.
 
-    "float16" and "bfloat16" take the place of float32, and "float32" that of both; "int32" takes that of int64 where no
-    number needs more bits, as `formats.convert` does with `int32`. Inputs and outputs get the type, too, unless
-    `keep_io_types`. Operators or nodes with names in `keep` stay as they are. Weights are converted when they are read.
+    "float16" and "bfloat16" take the place of float32, and "float32" that of both and of integers in blocks with a
+    scale each, in which weights may be; "int32" takes the place of int64 where no number needs more bits, as
+    `formats.convert` does with `int32`. Inputs and outputs get the type, too, unless `keep_io_types`. Operators or
+    nodes with names in `keep` stay as they are. Weights are converted when they are read.
 
     For example:
 

@@ -1,8 +1,8 @@
 """Weights of products and tables as integers of 4 or 8 bits in blocks with a scale each, made while they are copied.
 
 A product with a constant matrix (MatMul, Gemm) becomes MatMulNBits, and the choice of rows of a table (Gather)
-GatherBlockQuantized, both of com.microsoft; or DequantizeLinear with blocks stands before the product. Names and bytes
-of the integers, scales and zero points are those of onnxruntime's own quantiser.
+GatherBlockQuantized, both of com.microsoft; or DequantizeLinear with blocks stands before the product, and behind the
+choice of rows. Names and bytes of the integers, scales and zero points are those of onnxruntime's own quantiser.
 
 Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 """
@@ -10,7 +10,7 @@ Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from formats.codecs.onnxruntime_releases import lacks
 from formats.editing.nodes import make_node
@@ -37,7 +37,7 @@ from formats.tensordata.sources.block_quantization import Blocks, Part
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from formats.ir.model import Graph, Model, Node, Tensor
 
@@ -51,6 +51,8 @@ WITH_BLOCKS = 21  # the first operator set whose DequantizeLinear has blocks
 PRODUCTS: Mapping[int, str] = {4: "1.17", 8: "1.23"}
 TABLES: Mapping[int, str] = {4: "1.20", 8: "1.23"}
 DEQUANTIZES = "1.19"
+PRODUCT_OPERATORS = ("MatMul", "Gemm")
+BITS_OF_ROWS = 8  # ONNX's Gather takes no integers of 4 bits
 OF_TYPES = 10  # the first IR version with integers of 4 bits
 _NUMPY = {dtypes.FLOAT: "float32", dtypes.FLOAT16: "float16"}
 _INTEGERS = {
@@ -104,11 +106,39 @@ def quantize_weights(
     return new, result + work.result()
 
 
-class _Weight(NamedTuple):
-    """A constant matrix, and the graph that has it."""
+class ConstantIn(NamedTuple):
+    """An initializer, and the graph that has it."""
 
     tensor: Tensor
     graph: Graph
+
+
+Constants: TypeAlias = ChainMap[str, ConstantIn | None]  # those that a graph sees; `None` for names of other values
+
+
+def constants_in(graph: Graph, model: Model, outer: Constants) -> Constants:
+    """The initializers that a graph of the model sees and that nobody can change, in a new map of `outer`."""
+    constants: dict[str, ConstantIn | None] = {
+        tensor.name or "": ConstantIn(tensor, graph) for tensor in graph.initializer
+    }
+    others = [value.name or "" for value in graph.input]  # a caller may replace these
+    if (model.ir_version or 0) < FIRST_WITH_CONSTANTS:
+        others = [name for name in others if name not in constants]
+    others += [name for node in graph.node for name in node.output]
+    others += [entry.key or "" for entry in training_bindings(model)]
+    constants.update(dict.fromkeys(others))
+    return outer.new_child(constants)
+
+
+def remove_unused(model: Model, weights: Iterable[ConstantIn]) -> None:
+    """Remove those of the weights that nothing in the model uses any more."""
+    weights = [*weights]
+    used = set().union(*map(used_in, all_messages(model)))
+    gone = {id(tensor) for tensor, _ in weights if tensor.name not in used}
+    for graph in {id(graph): graph for _, graph in weights}.values():
+        names = {tensor.name for tensor in graph.initializer if id(tensor) in gone}
+        graph.initializer = [tensor for tensor in graph.initializer if id(tensor) not in gone]
+        graph.input = [value for value in graph.input if value.name not in names]
 
 
 class _Quantization:
@@ -118,37 +148,36 @@ class _Quantization:
         self.model, self.type_name, self.forms, self.block, self.keep = model, type_name, forms, block, keep
         self.bits, self.symmetric = WEIGHT_TYPES[type_name]
         self.taken = names_taken(model)
-        self.trained = [entry.key or "" for entry in training_bindings(model)]
+        # onnxruntime 1.32 fails if both factors of a product come from a DequantizeLinear of 8 bits with blocks.
+        self.factors = {
+            name
+            for message in all_messages(model)
+            for node in message.node
+            if node.op_type in PRODUCT_OPERATORS
+            for name in node.input
+        }
         self.made: dict[tuple[int, Blocks], list[str]] = {}  # the names of the parts, by the tensor
         self.floats: dict[tuple[int, Blocks], str] = {}  # the names of matrices that DequantizeLinear makes
         self.dequantizing: dict[int, list[Node]] = {}  # nodes for the beginning of graphs, by identity
-        self.replaced: dict[int, _Weight] = {}
+        self.replaced: dict[int, ConstantIn] = {}
         self.before = self.after = 0  # bytes
+        self.tables: set[int] = set()  # tensors with more bits than the others, by identity
         self.nodes: Counter[str] = Counter()
         self.stay: Counter[str] = Counter()
 
-    def quantize(self, graph: Graph, outer: ChainMap[str, _Weight | None]) -> None:
+    def quantize(self, graph: Graph, outer: Constants) -> None:
         """Replace the nodes of a graph, and of the graphs in it, whose weights can be quantised."""
-        constants: dict[str, _Weight | None] = {
-            tensor.name or "": _Weight(tensor, graph) for tensor in graph.initializer
-        }
-        others = [value.name or "" for value in graph.input]  # a caller may replace these
-        if (self.model.ir_version or 0) < FIRST_WITH_CONSTANTS:
-            others = [name for name in others if name not in constants]
-        others += [name for node in graph.node for name in node.output]
-        others += self.trained
-        constants.update(dict.fromkeys(others))
-        visible = outer.new_child(constants)
+        visible = constants_in(graph, self.model, outer)
         for node in graph.node:
             for _, inner in subgraphs_of(node):
                 self.quantize(inner, visible)
         nodes = [made for node in graph.node for made in self._in_place_of(node, visible)]
         graph.node = [*self.dequantizing.pop(id(graph), []), *nodes]
 
-    def _in_place_of(self, node: Node, visible: Mapping[str, _Weight | None]) -> list[Node]:
+    def _in_place_of(self, node: Node, visible: Constants) -> list[Node]:
         """The nodes that compute the same as a node, from a quantised weight if it has one."""
         place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type or "")
-        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2:
+        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2 or not node.output:
             return [node]
         weight = visible.get(node.input[place])
         if weight is None or weight.tensor.data_type not in (dtypes.FLOAT, dtypes.FLOAT16):
@@ -158,7 +187,7 @@ class _Quantization:
             self.stay[axis] += 1
             return [node]
         if node.op_type == "Gather":
-            return [self._table(node, weight)]
+            return [self._table(node, weight)] if self.forms.tables else self._rows(node, weight)
         return self._product(node, weight, axis) if self.forms.products else [self._dequantized(node, weight, axis)]
 
     def _axis_of_blocks(self, node: Node, weight: Tensor) -> int | str:
@@ -168,10 +197,12 @@ class _Quantization:
         if len(weight.dims) != 2:
             return "whose weight is no matrix"
         if node.op_type == "Gather":
-            if not self.forms.tables:
+            if self.forms.products and not self.forms.tables:
                 return "of tables, for which the runtime has no operator"
             if get_int(node, "axis") not in (0, -2):
                 return "along another axis than the first"
+            if not self.forms.tables and node.output[0] in self.factors:
+                return "of a table whose rows are factors of a product"
         elif get_int(node, "transA") or {get_float(node, "alpha", 1.0), get_float(node, "beta", 1.0)} != {1.0}:
             return "with transA, alpha or beta"
         axis = 1 if node.op_type == "Gather" or get_int(node, "transB") else 0
@@ -181,7 +212,7 @@ class _Quantization:
             return "whose weight does not end with a whole block"
         return axis
 
-    def _product(self, node: Node, weight: _Weight, axis: int) -> list[Node]:
+    def _product(self, node: Node, weight: ConstantIn, axis: int) -> list[Node]:
         """A product with a quantised matrix; what Gemm adds is added behind it."""
         parts = self._parts(weight, Blocks(self.bits, self.block, axis, self.symmetric, by_line=True))
         columns, length = weight.tensor.dims[1 - axis], weight.tensor.dims[axis]
@@ -196,7 +227,7 @@ class _Quantization:
             )
         return nodes
 
-    def _table(self, node: Node, weight: _Weight) -> Node:
+    def _table(self, node: Node, weight: ConstantIn) -> Node:
         """The choice of rows of a quantised table."""
         parts = self._parts(weight, Blocks(self.bits, self.block, 1, self.symmetric, divides=True))
         self.nodes["GatherBlockQuantized"] += 1
@@ -212,7 +243,25 @@ class _Quantization:
             bits=8 if self.bits == 8 else None,  # releases before 1.23 do not know the attribute
         )
 
-    def _dequantized(self, node: Node, weight: _Weight, axis: int) -> Node:
+    def _rows(self, node: Node, weight: ConstantIn) -> list[Node]:
+        """The choice of rows of integers, scales and zero points, of which DequantizeLinear makes floats.
+
+        A DequantizeLinear before the Gather would make floats of the whole table, whenever the model runs.
+        """
+        blocks = Blocks(BITS_OF_ROWS, self.block, 1, self.symmetric)
+        names, rows = self._parts(weight, blocks), []
+        nodes = []
+        for name in names:
+            rows.append(free(f"{name}_rows", self.taken))
+            nodes.append(make_node("Gather", [name, node.input[1]], rows[-1:], name=rows[-1]))
+        self.nodes["DequantizeLinear"] += 1
+        self.tables.add(id(weight.tensor))
+        return [
+            *nodes,
+            make_node("DequantizeLinear", rows, node.output, name=node.name, axis=-1, block_size=self.block),
+        ]
+
+    def _dequantized(self, node: Node, weight: ConstantIn, axis: int) -> Node:
         """The node with a matrix that DequantizeLinear makes."""
         blocks = Blocks(self.bits, self.block, axis, self.symmetric)
         if (key := (id(weight.tensor), blocks)) not in self.floats:
@@ -225,7 +274,7 @@ class _Quantization:
         node.input = [self.floats[key] if index == 1 else name for index, name in enumerate(node.input)]
         return node
 
-    def _parts(self, weight: _Weight, blocks: Blocks) -> list[str]:
+    def _parts(self, weight: ConstantIn, blocks: Blocks) -> list[str]:
         """The names of the integers, scales and zero points of a weight, which are made once."""
         tensor, graph = weight
         if (key := (id(tensor), blocks)) not in self.made:
@@ -260,12 +309,7 @@ class _Quantization:
 
     def finish(self) -> None:
         """Remove weights that nothing uses any more, and state what the new nodes and types need."""
-        used = set().union(*map(used_in, all_messages(self.model)))
-        gone = {id(tensor) for tensor, _ in self.replaced.values() if tensor.name not in used}
-        for graph in {id(graph): graph for _, graph in self.replaced.values()}.values():
-            names = {tensor.name for tensor in graph.initializer if id(tensor) in gone}
-            graph.initializer = [tensor for tensor in graph.initializer if id(tensor) not in gone]
-            graph.input = [value for value in graph.input if value.name not in names]
+        remove_unused(self.model, self.replaced.values())
         has_microsoft = any(entry.domain == MICROSOFT for entry in self.model.opset_import)
         if self.nodes.keys() - {"DequantizeLinear"} and not has_microsoft:
             self.model.opset_import.append(OperatorSetId(MICROSOFT, 1))
@@ -284,6 +328,9 @@ class _Quantization:
             edits.append(
                 Edit("weights_dtype", f"{weights} became {self.type_name} in blocks of {self.block}, {sizes}: {nodes}")
             )
+            if self.tables and self.bits < BITS_OF_ROWS:
+                tables = counted(len(self.tables), "table")
+                edits.append(Edit("weights_dtype", f"{tables} of these in {BITS_OF_ROWS} bits: Gather takes no fewer"))
         else:
             edits.append(Edit("weights_dtype", "no weight of a product or table can become integers"))
         if self.stay:

@@ -245,15 +245,16 @@ class RuntimeOptions:
     `opset`: the version of ONNX's own operators, or versions by domain, such as {"ai.onnx.ml": 3}. `ir_version`: that
     of the file. What cannot be converted is an error.
     `dtype`: "float16" or "bfloat16": float32s become such, in weights, values, inputs and outputs; "float32": both
-    become float32s. `int32`: 64-bit integers become int32, inputs and outputs, too, where no number needs more bits if
-    those of inputs do not. With `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they
-    are; * is any text. Without `dtype` and `int32`, `keep_io_types` implies "float16". With a release of onnxruntime as
-    `runtime`, operators for which it has no kernel in that type stay as they are.
+    become float32s, and so do weights that are integers in blocks, unless a `weights_dtype` is given. `int32`: 64-bit
+    integers become int32, inputs and outputs, too, where no number needs more bits if those of inputs do not. With
+    `keep_io_types`, inputs and outputs stay. `keep`: operators or nodes that stay as they are; * is any text. Without
+    `dtype` and `int32`, `keep_io_types` implies "float16". With a release of onnxruntime as `runtime`, operators for
+    which it has no kernel in that type stay as they are.
 
     `weights_dtype`: "int4", "int8", "uint4" or "uint8": weights of MatMul, Gemm and Gather become integers in blocks of
     `block` elements that have a scale each, and with the unsigned types a zero point, too. For a `runtime`, the nodes
     are those of com.microsoft that it has (MatMulNBits, GatherBlockQuantized); without one, DequantizeLinear of
-    operator set 21. `keep` is for these nodes, too.
+    operator set 21, with 8 bits for Gather. `keep` is for these nodes, too.
 
     `channel_block`: how many channels a block has in a model that onnxruntime wrote in blocks for its own machine, if
     nothing in the file shows it: 16 on a processor with AVX-512, 8 on one without. It is for models written for a

@@ -544,6 +544,9 @@ def _largest_difference(first: Array, second: Array) -> float:
     """The largest difference of numbers, rounded once; infinite if two differ so, or if only one is NaN."""
     import numpy
 
+    if first.dtype.kind in "iu":  # exactly: float64 does not hold all numbers of 64 bits
+        apart = numpy.maximum(first, second).astype("u8") - numpy.minimum(first, second).astype("u8")
+        return float(apart.max(initial=0))
     with numpy.errstate(invalid="ignore", over="ignore"):
         wide = "c16" if first.dtype.kind == "c" else "f8"
         differences = numpy.abs(numpy.subtract(first, second, dtype=wide, casting="unsafe"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,13 @@ def test_a_check_that_cannot_run_says_that_the_model_was_written(tmp_path: Path)
     assert done.stderr.count("\n") == 1
     assert "ONNXRuntimeError" not in done.stderr
     assert (tmp_path / "new.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("verb", ["convert", "diff"])
+def test_without_onnxruntime_nothing_is_read(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If onnxruntime is not installed, one line says so at once: the models need not even be there."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    done = run("formats", verb, tmp_path / "m.onnx", tmp_path / "new.onnx", "--check")
+    assert done.exit_code == {"convert": 1, "diff": 2}[verb]  # 1 of `diff` is a difference
+    assert done.stderr.startswith("formats: error: checks of results need the package onnxruntime, which is not inst")
+    assert done.stderr.count("\n") == 1

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
 import formats
@@ -56,7 +57,7 @@ def quantized(proto: onnx.ModelProto, type_name: str, **options: Any) -> onnx.Mo
 def run(proto: onnx.ModelProto, inputs: dict[str, Any] | None = None) -> np.ndarray[Any, Any]:
     """The first output, as onnxruntime computes it."""
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    output: np.ndarray[Any, Any] = session.run(None, inputs or IDS)[0]
+    output: np.ndarray[Any, Any] = session.run(None, IDS if inputs is None else inputs)[0]
     return output
 
 
@@ -142,6 +143,42 @@ def test_the_checker_accepts_it(type_name: str) -> None:
     new = quantized(made(ir_version=4), type_name)
     onnx.checker.check_model(new, full_check=True)
     assert (new.ir_version, new.opset_import[0].version) == (10, 21)
+
+
+def embedding(ids: np.ndarray[Any, Any]) -> onnx.ModelProto:
+    """A model with a table, whose rows are scaled before a product."""
+    proto = made()
+    del proto.graph.node[2:], proto.graph.input[:], proto.graph.output[:]
+    proto.graph.node.insert(1, helper.make_node("Relu", ["rows"], ["scaled"]))
+    proto.graph.node[2].input[0] = "scaled"
+    proto.graph.input.append(helper.make_tensor_value_info("ids", TensorProto.INT64, ids.shape))
+    proto.graph.output.append(helper.make_tensor_value_info("a", FLOAT, [*ids.shape, 100]))
+    return proto
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+@pytest.mark.parametrize("ids", [np.array(3), np.array([[1, -1], [0, 49]])])
+def test_rows_of_plain_onnx(ids: np.ndarray[Any, Any], type_name: str) -> None:
+    """Without a runtime, rows of integers are chosen, and only these become floats; they have 8 bits."""
+    proto = embedding(ids)
+    new = quantized(proto, type_name)
+    onnx.checker.check_model(new, full_check=True)
+    choices = ["Gather"] * (2 if type_name[0] == "i" else 3)
+    assert operators(new) == ["DequantizeLinear", *choices, "DequantizeLinear", "Relu", "MatMul"]
+    assert "table" not in [tensor.name for tensor in new.graph.initializer]
+    wanted = run(rounded(type_name, rounded(f"{type_name[:-1]}8", proto, {"table": 1}), {"first": 0}), {"ids": ids})
+    for found in (run(new, {"ids": ids}), ReferenceEvaluator(new).run(None, {"ids": ids})[0]):
+        np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_rows_that_are_factors_stay(tmp_path: Path) -> None:
+    """A table stays whose rows are factors of a product: onnxruntime fails if both factors are of 8 bits in blocks."""
+    onnx.save(made(), tmp_path / "m.onnx")
+    text = str(formats.convert(tmp_path / "m.onnx", tmp_path / "new.onnx", weights_dtype="uint8"))
+    assert "1 of a table whose rows are factors of a product" in text
+    onnx.save(embedding(IDS["ids"]), tmp_path / "m.onnx")
+    text = str(formats.convert(tmp_path / "m.onnx", tmp_path / "new.onnx", weights_dtype="int4", overwrite=True))
+    assert "1 table of these in 8 bits: Gather takes no fewer" in text
 
 
 def test_keep_leaves_nodes_as_they_are() -> None:

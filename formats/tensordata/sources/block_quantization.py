@@ -22,14 +22,16 @@ from formats.tensordata.sources.source import Literal, Source
 from formats.tensordata.sources.transform import bit_packing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from formats.tensordata.file import File
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 STEP_FLOATS = 1 << 20  # that are read at once
-STRIP_FLOATS = 1 << 22  # the same for columns of rows, so that of each row enough is read at once
+PIECE_FLOATS = 1 << 17  # that are quantised at once: what is made of them stays in a second-level cache
+STRIP_BYTES = 1 << 24  # that are made at once of columns, so that of each row enough is read at once
+STRIP_FLOATS = 1 << 22  # and the most floats that are read for them at once
 HALF = 0.5
 
 
@@ -89,18 +91,52 @@ class Blocks(NamedTuple):
             of_line = length if is_whole else count
             unit_bits = bits * (of_line if self.axis else lines * (self.size if is_whole else 1))
             nbytes, least = -(-lines * of_line * bits // 8), 2 if unit_bits % 8 else 1  # so many end with a whole byte
-        floats = length if self.takes_lines else self.size * lines
-        most = STRIP_FLOATS if self.by_line and self.axis == 0 else STEP_FLOATS
-        units = max(most // max(floats * least, 1), 1) * least
+        if self.by_line and self.axis == 0:  # what is made is kept, the floats only some blocks at a time
+            of_unit = of_line if is_whole else of_line * np.dtype(dtype).itemsize
+            most = min(STRIP_BYTES // max(of_unit, 1), STRIP_FLOATS // self.size)
+        else:
+            most = STEP_FLOATS // max((length if self.takes_lines else self.size * lines) * least, 1)
+        units = max(most, 1) * least
         return QuantizedMatrix(source, dtype, dims, self, part, name, units, units * unit_bits // 8, nbytes)
 
 
+class MadeInSteps(Source):
+    """Bytes that are computed some units at a time: `units` of them make `units_nbytes` bytes, the last ones fewer."""
+
+    __slots__ = ()
+
+    units: int
+    units_nbytes: int
+
+    def made(self, first: int) -> memoryview:
+        """The bytes of the units from the first one on, or of those that there are."""
+        raise NotImplementedError
+
+    def readinto(self, offset: int, buffer: memoryview) -> None:
+        """Compute what the range needs."""
+        self._check_range(offset, len(buffer))
+        filled = 0
+        while filled < len(buffer):
+            step, skip = divmod(offset + filled, self.units_nbytes)
+            data = self.made(step * self.units)[skip : skip + len(buffer) - filled]
+            buffer[filled : filled + len(data)] = data
+            filled += len(data)
+
+    def slice(self, offset: int, nbytes: int) -> Source:
+        """The source itself for the whole range, else the range as a literal."""
+        self._check_range(offset, nbytes)
+        return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
+
+    def view(self) -> memoryview:
+        """The bytes, made now."""
+        return memoryview(self.read())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantizedMatrix(Source):
+class QuantizedMatrix(MadeInSteps):
     """The integers, scales or zero points of a matrix of floats, quantised while they are read.
 
-    They are made from some lines at a time, or from some rows of blocks if these are the order of the bytes:
-    `units` of them make `units_nbytes` bytes, the last ones perhaps fewer.
+    They are made from some lines at a time, or from some rows of blocks if these are the order of the bytes.
     """
 
     floats: Source
@@ -126,66 +162,63 @@ class QuantizedMatrix(Source):
         """This source: a number that is not finite cannot be quantised."""
         return iter((self,))
 
-    def readinto(self, offset: int, buffer: memoryview) -> None:
-        """Quantise what the range needs.
+    def made(self, first: int) -> memoryview:
+        """The bytes of the units from the first one on, or of those that there are.
 
         Raises: TensorDataError for a number that is not finite.
         """
-        self._check_range(offset, len(buffer))
+        blocks, scale_type = self.blocks, np.dtype(self.dtype)
+        pieces = (_quantized(piece, scale_type, blocks, self.part, self.name) for piece in self._pieces(first))
+        if blocks.by_line and self.part is Part.INTEGERS:
+            return self._in_lines(first, pieces, blocks.size, 0)
+        made = np.concatenate([*pieces])
+        if blocks.by_line and self.part is Part.ZERO_POINTS:
+            return self._in_lines(first, [made], 8 // blocks.bits, blocks.middle)
+        if blocks.is_signed and self.part is not Part.SCALES:
+            made ^= blocks.middle
+        made = np.ascontiguousarray(made.T if blocks.takes_lines else made)
+        if blocks.bits == 8 or self.part is Part.SCALES:
+            return _bytes(made)
+        return _bytes(bit_packing(blocks.bits).apply(made.reshape(-1).data))
+
+    def _in_lines(self, first: int, pieces: Iterable[Array], whole: int, rest: int) -> memoryview:
+        """The lines from the first one on, made of pieces; `rest` fills what is left of the last `whole` numbers."""
+        count = min(self.units, self.dims[1 - self.blocks.axis] - first)
+        lines = np.empty((count, self.units_nbytes // self.units), np.uint8)
         filled = 0
-        while filled < len(buffer):
-            step, skip = divmod(offset + filled, self.units_nbytes)
-            data = self._made(step * self.units)[skip : skip + len(buffer) - filled]
-            buffer[filled : filled + len(data)] = data
-            filled += len(data)
+        for piece in pieces:
+            made = np.pad(piece, ((0, -len(piece) % whole), (0, 0)), constant_values=rest)
+            if self.blocks.bits != 8:  # two in a byte
+                made = made[::2] | made[1::2] << self.blocks.bits
+            lines[:, filled : filled + len(made)] = made.T  # a piece at a time, which stays in the cache
+            filled += len(made)
+        return _bytes(lines)
 
-    def slice(self, offset: int, nbytes: int) -> Source:
-        """The source itself for the whole range, else the range as a literal."""
-        self._check_range(offset, nbytes)
-        return self if nbytes == self.nbytes else Literal(self.read(offset, nbytes))
-
-    def view(self) -> memoryview:
-        """The bytes, made now."""
-        return memoryview(self.read())
-
-    def _made(self, first: int) -> memoryview:
-        """The bytes of the units from the first one on, or of those that there are."""
-        blocks, size, count = self.blocks, self.blocks.size, self.units
-        floats = self._lines(first, count) if blocks.takes_lines else self._rows(first * size, count * size)
-        # What is made of rows is several times as large.
-        rows = max(STEP_FLOATS // (8 * size * floats.shape[1]), 1) * size
-        pieces = (floats[start : start + rows] for start in range(0, len(floats), rows))
-        scale_type = np.dtype(self.dtype)
-        made = np.concatenate([_quantized(piece, scale_type, blocks, self.part, self.name) for piece in pieces])
-        if blocks.takes_lines:
-            made = made.T
-        if self.part is Part.SCALES:
-            return _bytes(np.ascontiguousarray(made))
-        if blocks.by_line:  # with zeros, and a zero point in the middle, in what is left of the last block and byte
-            whole, rest = (size, 0) if self.part is Part.INTEGERS else (8 // blocks.bits, blocks.middle)
-            made = np.pad(made, ((0, 0), (0, -made.shape[1] % whole)), constant_values=rest)
-        elif blocks.is_signed:
-            made = made ^ blocks.middle
-        integers = np.ascontiguousarray(made).reshape(-1)
-        return _bytes(integers if blocks.bits == 8 else bit_packing(blocks.bits).apply(integers.data))
-
-    def _rows(self, first: int, count: int) -> Array:
-        """Some rows of the matrix, or those that there are."""
+    def _pieces(self, first: int) -> Iterator[Array]:
+        """The floats of the units from the first one on, some blocks at a time along the first axis."""
         rows, columns = self.dims
-        array = np.empty((min(count, rows - first), columns), self.dtype)
-        self.floats.readinto(first * columns * array.itemsize, _bytes(array))
-        return array
-
-    def _lines(self, first: int, count: int) -> Array:
-        """Some lines as columns."""
+        size = self.blocks.size
         if self.blocks.axis == 1:
-            return np.ascontiguousarray(self._rows(first, count).T)
-        rows, columns = self.dims
-        array = np.empty((rows, min(count, columns - first)), self.dtype)
-        if array.shape[1] == columns:
-            return self._rows(0, rows)
-        for row, numbers in enumerate(array):
-            self.floats.readinto((row * columns + first) * array.itemsize, _bytes(numbers))
+            floats = np.ascontiguousarray(self._read(first, min(first + self.units, rows), 0, columns).T)
+            step = max(PIECE_FLOATS // (size * floats.shape[1]), 1) * size
+            yield from (floats[start : start + step] for start in range(0, columns, step))
+            return
+        start, end, left, right = first * size, (first + self.units) * size, 0, columns
+        if self.blocks.by_line:
+            start, end, left, right = 0, rows, first, min(first + self.units, columns)
+        step = max(PIECE_FLOATS // (size * (right - left)), 1) * size
+        for row in range(start, min(end, rows), step):
+            yield self._read(row, min(row + step, end, rows), left, right)
+
+    def _read(self, start: int, end: int, left: int, right: int) -> Array:
+        """Some columns of some rows."""
+        columns = self.dims[1]
+        array = np.empty((end - start, right - left), self.dtype)
+        if right - left == columns:
+            self.floats.readinto(start * columns * array.itemsize, _bytes(array))
+            return array
+        for row, numbers in enumerate(array, start):
+            self.floats.readinto((row * columns + left) * array.itemsize, _bytes(numbers))
         return array
 
 
@@ -229,7 +262,7 @@ def _quantized(floats: Array, scale_type: np.dtype[Any], blocks: Blocks, part: P
 def _half_away(numbers: Array) -> Array:
     """The numbers, rounded to the nearest integer, and a half away from zero."""
     whole: Array = np.trunc(numbers)
-    rest = numbers - whole
+    rest = np.subtract(numbers, whole, out=numbers)
     whole += rest >= HALF
     whole -= rest <= -HALF
     return whole

@@ -74,10 +74,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
         model, more = with_opset(model, version, domain)
         result += more
     for dtype in filter(None, (options.dtype, "int32" if options.int32 else None)):
-        from formats.editing.float_types import to_dtype  # few conversions need it
-
-        keep, no_kernel = options.keep or (), None if release is None else partial(has_no_kernel, release)
-        model, more = to_dtype(model, dtype, keep_io_types=options.keep_io_types, keep=keep, lacks=no_kernel)
+        model, more = _with_dtype(model, dtype, options, release)
         result += more
     if options.weights_dtype is not None and (named is None or release is not None):
         model, more = with_integer_weights(model, options)
@@ -94,6 +91,20 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
             result += more
         result += EditResult(losses=tuple(_refused(model, release)))
     return model, result
+
+
+def _with_dtype(model: Model, dtype: str, options: RuntimeOptions, release: str | None) -> tuple[Model, EditResult]:
+    """The model with floats or integers of a type; weights that are integers stay such if others become integers."""
+    from formats.editing.float_types import to_dtype  # few conversions need it
+
+    return to_dtype(
+        model,
+        dtype,
+        keep_io_types=options.keep_io_types,
+        keep=options.keep or (),
+        lacks=None if release is None else partial(has_no_kernel, release),
+        keep_integers=options.weights_dtype is not None,
+    )
 
 
 def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, EditResult]:
