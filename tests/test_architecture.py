@@ -79,6 +79,7 @@ UNGUARDED = {
     ("formats.onnx_compat.protos.descriptor", "google.protobuf"): "an AttributeError says that it is missing",
     ("formats.onnx_compat.protos.descriptor", "onnx"): "an AttributeError says that it is missing",
     ("formats.onnx_compat.protos.values", "google.protobuf"): "without it, an own class is in its place",
+    ("formats.bridges.results", "onnxruntime"): "in a process, whose start says that it is missing",
     ("formats.onnxpb.evaluation", "onnx"): "in a process, whose start says that it is missing",
     ("formats.onnxpb.evaluation", "onnxruntime"): "onnx is in its place",
     ("formats.onnxpb.inference_process", "onnx"): "`inference`, which starts it, says that it is missing",

@@ -22,7 +22,7 @@ ALLOWED = {
     "onnxpb.text.textproto.string": "words of `unescape`, and none of Python",
     "onnxpb.inference_process._inferred": "it is only compared",
     "onnxpb.limited_process.serve": "what onnx says of a graph, cut to one line of at most 300 characters",
-    "bridges.results.main": "what onnxruntime says of a model that it runs, cut to one line",
+    "bridges.results._answer": "what onnxruntime says of a model that it runs, cut to one line",
     "tensordata.remote.stores.filesystem_of": "only the store knows what it wants; secrets are taken out",
     "verbs.choices._texts_in_file": "the standard library says what JSON lacks, in constant words",
 }

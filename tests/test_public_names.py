@@ -14,12 +14,14 @@ from typing import Any
 
 import formats
 import formats.codec
+import formats.options
 import formats.testing
 from formats.cli.command_line import flags_of
 from formats.cli.verbs import VERBS
 from tests import commands
 
 NAMES = Path(__file__).with_name("public_names.json")
+OPTIONS = ("SWITCH", "choice", "count", "option", "pairs", "settle", "size", "text")  # as docs/codecs.md describes them
 DIGITS = Path(__file__).parents[1] / "examples" / "digits.onnx"
 
 
@@ -70,6 +72,7 @@ def public_names(folder: Path) -> dict[str, Any]:
     names = {
         "library": {name: shape_of(getattr(formats, name)) for name in dir(formats) if name[0] != "_"},
         "codec": sorted(formats.codec.__all__),
+        "options": {name: shape_of(getattr(formats.options, name)) for name in OPTIONS},
         "testing": sorted(formats.testing.__all__),
         "commands": {
             verb.name: [*verb.arguments, *sorted(flags_of([group.options for group in verb.groups(False)]))]

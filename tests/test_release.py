@@ -34,6 +34,18 @@ def test_versions_are_one() -> None:
     assert dict.fromkeys(versions, formats.__version__) == versions
 
 
+def test_versions_of_python_and_numpy_are_those_of_the_page() -> None:
+    """The page of what is stable names the versions that the package allows, and the workflow runs them."""
+    pythons = re.findall(r"Python :: (3\.\d+)\"", text("pyproject.toml"))
+    numpy = next(each for each in PROJECT["project"]["dependencies"] if each.startswith("numpy>="))
+    promise = f"Python {pythons[0]} to {pythons[-1]} on Linux, macOS and Windows, and numpy from {numpy[7:]} on."
+    assert promise in text("docs/stability.md")
+    assert f">={pythons[0]}" == PROJECT["project"]["requires-python"]
+    workflow = text(".github/workflows/tests.yml")
+    assert json.dumps(pythons) in workflow
+    assert all(f"{system}-latest" in workflow for system in ("ubuntu", "macos", "windows"))
+
+
 def test_addresses_are_one() -> None:
     """Every address of the repository is that of `pyproject.toml`, so that one change moves the project."""
     name = SOURCE.partition("github.com/")[2]

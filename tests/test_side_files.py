@@ -66,6 +66,7 @@ code = subprocess.run(sys.argv[1:], stdout=sys.stderr).returncode
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([code, used.ru_maxrss, used.ru_utime + used.ru_stime]))
 """
+INPUTS = "diff m.onnx m.onnx --check-inputs"
 EDIT, BATCH = "edit m.onnx new.onnx", "batch models --out out --to onnxz --jobs 1 --parents"
 CASES: dict[str, tuple[str, str, Callable[[Path], None] | None, str]] = {
     "header": (
@@ -78,6 +79,14 @@ CASES: dict[str, tuple[str, str, Callable[[Path], None] | None, str]] = {
     "arrays": (f"{EDIT} --weights", "w.npz", arrays, "the file has 150,000 arrays"),
     "dims": (f"{EDIT} --weights", "w.safetensors", dims, "w has dims [1, 1, 1, 1, 1, 1, 1, 1] and 999992 more"),
     "metadata": (f"{EDIT} --metadata-file", "w.json", lists, "has at most 16,777,216 bytes"),
+    "inputs, header": (
+        INPUTS,
+        "w.npz",
+        lambda path: npz(path, 2, b"\0\0\0\x10", 1 << 28),
+        "the header of an array has",
+    ),
+    "inputs, texts": (INPUTS, "w.npz", texts, "bytes of text, the maximum"),
+    "inputs, arrays": (INPUTS, "w.npz", arrays, "the file has 150,000 arrays"),
     "endless metadata": (f"{EDIT} --metadata-file", "/dev/zero", None, "has at most 16,777,216 bytes"),
     "endless list": ("batch --out out --to onnxz --list", "/dev/zero", None, "is not a text file"),
     "endless key": ("convert m.onnx new.onnxc --key-file", "/dev/zero", None, "the maximum"),

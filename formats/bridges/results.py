@@ -1,7 +1,7 @@
 """What two models compute of the same inputs in onnxruntime, compared output by output.
 
-onnxruntime is native code: a model may end the process that runs it, or never end. So it gets a process of its own,
-with a limit of processor time where the system has one (all but Windows), which is asked once.
+onnxruntime is native code: a model may end the process that runs it, take all memory, or never end. So it gets a
+process of its own, with limits.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
+from contextlib import suppress
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from formats.editing.weight_files import NPZ, read_weights
 from formats.errors import FormatError, MissingPackageError, OptionError, UnsupportedError
 from formats.extras import needed
 from formats.ir.dtypes import BY_NAME
+from formats.onnxpb.limited_process import CHECKS, LimitedProcess, serve
 from formats.verbs.report import OutputDifference
+from formats.verbs.steps import opening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Feed = Mapping[str, Any]
 
-SECONDS: Final = 900  # of processor time for both models
 OPEN_DIMS: Final = (4, 1)  # the sizes that open dims get, until the first model runs
+MOST_DIMS: Final = 32  # of random inputs; older releases of numpy have no more
 SEED: Final = 0
-PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from formats.bridges.results import main; main()"
 
 
 class _Input(NamedTuple):
@@ -43,62 +46,77 @@ def compared_results(first: Path, second: Path, inputs: Path | None) -> tuple[Ou
     Raises: MissingPackageError if onnxruntime is not installed; UnsupportedError if a model does not run; OptionError
     for inputs that do not fit.
     """
-    question = {"paths": [os.fspath(path) for path in (first, second)], "inputs": inputs and os.fspath(inputs)}
+    paths = [os.fspath(first), os.fspath(second), inputs and os.fspath(inputs)]
+    nbytes = _nbytes_of_weights(first) + _nbytes_of_weights(second)
     try:
-        done = subprocess.run(  # noqa: S603 - this Python
-            [sys.executable, "-I", "-c", PROGRAM, *filter(None, sys.path)],
-            input=json.dumps(question).encode(),
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
+        word, data = _PROCESS.ask(json.dumps(paths).encode(), nbytes=nbytes)
+    finally:
+        _PROCESS.end()
+    if word in ("memory", "ended"):
+        raise UnsupportedError(
+            f"onnxruntime did not run both models in {CHECKS.time(nbytes):.0f} seconds of processor time and "
+            f"{CHECKS.memory(nbytes) >> 20:,} MiB of memory, or has crashed"
         )
-        answer = json.loads(done.stdout)
-    except (ValueError, subprocess.TimeoutExpired):
-        raise UnsupportedError(f"onnxruntime did not run both models in {SECONDS} seconds, or has crashed") from None
-    if (error := answer.get("error")) is not None:
+    answer = json.loads(data)
+    if word != "differences":
         kinds = {each.__name__: each for each in (MissingPackageError, OptionError)}
-        raise kinds.get(answer["kind"], UnsupportedError)(error)
-    return tuple(OutputDifference(*difference) for difference in answer["differences"])
+        raise kinds.get(word, UnsupportedError)(answer)
+    return tuple(OutputDifference(*difference) for difference in answer)
+
+
+def _nbytes_of_weights(path: Path) -> int:
+    """How many bytes the weights of a model have; 0 if it cannot be read, of which the process says why."""
+    nbytes = 0
+    with suppress(FormatError, OSError):
+        for _, tensor in opening.load(path).tensors():
+            with suppress(FormatError):  # texts
+                nbytes += tensor.source().nbytes
+    return nbytes
+
+
+def new_process() -> LimitedProcess:
+    """A process that runs two models."""
+    return LimitedProcess("formats.bridges.results", partial(needed, "onnxruntime", "checks of results"), CHECKS)
+
+
+_PROCESS = new_process()
+
+
+# In the process
 
 
 def main() -> None:
-    """Answer the question from stdin, in a process of its own."""
-    _limit()
-    question = json.load(sys.stdin)
+    """Answer requests until stdin ends."""
+    serve(_begin)
+
+
+def _begin() -> Callable[[bytes, list[int]], tuple[str, bytes]]:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    return lambda data, _: _answer(*json.loads(data))
+
+
+def _answer(first: str, second: str, inputs: str | None) -> tuple[str, bytes]:
+    """The differences, or the kind of an error and its text, in JSON."""
     try:
-        first, second = question["paths"]
-        answer: dict[str, Any] = {"differences": [*differences(first, second, question["inputs"])]}
+        return "differences", json.dumps([*differences(first, second, inputs)]).encode()
+    except MemoryError:
+        raise
+    except OSError as error:
+        return type(error).__name__, json.dumps(f"{error.filename}: {error.strerror}").encode()
     except Exception as error:
-        answer = {
-            "kind": type(error).__name__,
-            "error": error.message if isinstance(error, FormatError) else str(error),
-        }
-    json.dump(answer, sys.stdout)
-
-
-def _limit() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS if hard == resource.RLIM_INFINITY else min(SECONDS, hard), hard))
+        return type(error).__name__, json.dumps(str(error)).encode()
 
 
 def differences(first: str, second: str, inputs: str | None) -> Iterator[OutputDifference]:
     """The largest difference of each output; the models are loaded one after the other."""
-    import numpy
-
     if inputs is None:
         mine, theirs = (_inputs(path) for path in (first, second))
         feeds = [_random(mine, theirs, size) for size in OPEN_DIMS]
         advice = "; give a file with inputs that fit: `check_inputs`"
     else:
-        try:
-            with numpy.load(inputs, allow_pickle=False) as arrays:
-                feeds, advice = [{name: arrays[name] for name in arrays.files}], ""
-        except Exception:  # of numpy or of zipfile, by what is wrong
-            raise OptionError(f"{inputs} is no .npz file with arrays of numbers or texts") from None
+        feeds, advice = [_given(Path(inputs))], ""
     feed, wanted = _run(first, feeds, advice)
     _, found = _run(second, [feed], advice)
     if not wanted.keys() & found.keys() and len(wanted) == len(found):  # all are renamed
@@ -108,6 +126,18 @@ def differences(first: str, second: str, inputs: str | None) -> Iterator[OutputD
             yield _difference(name, wanted[name], found[name])
         else:
             yield OutputDifference(name, None, None, "is not in the other model")
+
+
+def _given(path: Path) -> Feed:
+    """The arrays in an .npz file. Raises: OptionError if it is none."""
+    if path.suffix.lower() != NPZ:
+        raise OptionError(f"{path} is no {NPZ} file")
+    try:
+        return {name: tensor.numpy() for name, tensor in read_weights(path).items()}
+    except FormatError as error:
+        raise OptionError(str(error)) from None
+    except OSError as error:
+        raise OptionError(f"{path}: {error.strerror}") from None
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> OutputDifference:
@@ -146,13 +176,9 @@ def _difference_of_sequences(mine: list[Any], theirs: list[Any]) -> str:
 def _session(path: str) -> Any:
     from formats.bridges.to_others import onnxruntime_session
 
-    with needed("onnxruntime", "checks of results"):
-        import onnxruntime
-
-    onnxruntime.set_default_logger_severity(4)
     try:
         return onnxruntime_session(path, providers=["CPUExecutionProvider"])
-    except FormatError:
+    except (FormatError, OSError, MemoryError):
         raise
     except Exception as error:
         raise UnsupportedError(f"onnxruntime does not load {path}: {_one_line(error)}") from None
@@ -167,6 +193,8 @@ def _run(path: str, feeds: Iterable[Feed], advice: str) -> tuple[Feed, dict[str,
         fitting = _fitting(session, given)
         try:
             results = session.run(None, fitting)
+        except MemoryError:
+            raise
         except Exception as error:
             reason = reason or _one_line(error)
         else:
@@ -211,6 +239,9 @@ def _random(mine: dict[str, _Input], theirs: dict[str, _Input], size: int) -> Fe
             pairs = zip(each.shape, partner.shape, strict=True)
             dims = [next((dim for dim in pair if isinstance(dim, int)), size) for pair in pairs]
         dtype = numpy.dtype(each.dtype)
+        if len(dims) > MOST_DIMS or 8 * prod(dims) > CHECKS.memory_bytes:
+            reason = f"the input {name!r:.80} is too large for random numbers"
+            raise UnsupportedError(f"{reason}; give a file with inputs that fit: `check_inputs`")
         is_float = dtype.kind == "f"
         feed[name] = random.normal(size=dims) if is_float else random.integers(0, 2, dims)
         if dtype.kind == "O":

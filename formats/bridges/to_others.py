@@ -18,13 +18,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from formats.codecs.contract import HEAD_BYTES, Match
 from formats.errors import EncodeError, OptionError
 from formats.extras import needed
 from formats.ir import dtypes, walk
 from formats.ir.archive_link import without_link
+from formats.ir.functions import check_calls
 from formats.ir.model import Model, Tensor
 from formats.ir.storage import with_raw_data, with_reference, without_data
 from formats.onnxpb.wire.encoder import check_assigned, encoded, encoded_for_protobuf, misfits_located
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from formats.ir.model import Graph
     from formats.tensordata.file import File
 
+MOST_NODES: Final = 100_000  # that calls of functions become: for 32,768, onnxruntime 1.32 takes 20 s, and 60 MB
 SMALL_BYTES = 1024  # weights below this size stay in the model: onnxruntime needs some to infer shapes
 FOLDER_KEY = "session.model_external_initializers_file_folder_path"
 ORT_KEYS = (  # map an .ort file, and use the weights in it in place; releases before 1.26 ignore the first, and read
@@ -178,8 +180,8 @@ def onnxruntime_session(
         >>> [value.name for value in session.get_outputs()]
         ['probabilities']
 
-    Raises: FormatError if the model cannot be read, or has more than 2 GiB without the initialisers of its graphs;
-    the error of onnxruntime if it refuses the model.
+    Raises: FormatError if the model cannot be read, has more than 2 GiB without the initialisers of its graphs, or
+    calls functions that become more than 100,000 nodes; the error of onnxruntime if it refuses the model.
     """
     if isinstance(sess_options, (list, tuple)):
         raise TypeError("sess_options comes before providers, as with InferenceSession; name them: providers=[...]")
@@ -188,10 +190,8 @@ def onnxruntime_session(
 
     sess_options = sess_options or onnxruntime.SessionOptions()
     if isinstance(model_or_path, (str, os.PathLike)) or hasattr(model_or_path, "read"):
-        path, model_or_path = (
-            model_or_path,
-            opening.load(model_or_path, model=model, key=key),
-        )  # which checks the whole file
+        path = model_or_path
+        model_or_path = opening.load(path, model=model, key=key)  # which checks the whole file
         if _is_ort(path):
             for key in ORT_KEYS:
                 sess_options.add_session_config_entry(key, "1")
@@ -202,6 +202,7 @@ def onnxruntime_session(
         words = "`key` is for an encrypted file" if model is None else "`model` is for a file with several models"
         raise OptionError(f"{words}, and this is a model object")
     own = _raised(model_or_path)
+    check_calls(own, MOST_NODES, "onnxruntime gets")
     weights = _Weights()
     with misfits_located(own):
         for _, graph in walk.graphs(own):

@@ -10,6 +10,7 @@ import errno
 import os
 import re
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.contract import HEAD_BYTES
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 TAIL_BYTES = 22 + 0xFFFF  # the end of a zip file: its end record and the longest comment after it
 MODELS_IN_MESSAGE = 5
+MOST_ENTRIES = 10_000  # of a folder and those in it, that are looked at
 
 ORIGINAL = (
     "it is made for one runtime and cannot be converted back: use the .onnx file, or the file of the training "
@@ -331,17 +333,27 @@ def folder_error(path: Path, extensions: Container[str]) -> OSError:
 
 
 def describe_folder(path: Path, extensions: Container[str]) -> str:
-    """What the folder at `path` contains, and what to do; models have one of these extensions."""
-    names: list[str] = []
+    """What the folder at `path` contains, and what to do; models have one of these extensions.
+
+    Only the first entries count: a folder may have millions, and this is for an error.
+    """
+    rest = MOST_ENTRIES
+
+    def entries_of(folder: Path) -> list[Path]:
+        nonlocal rest
+        with suppress(OSError), os.scandir(folder) as found:
+            names = sorted(entry.name for entry in islice(found, rest))
+            rest -= len(names)
+            return [folder / name for name in names]
+        return []
+
+    entries = entries_of(path)
+    names = [entry.name for entry in entries]
     models: list[str] = []
     with suppress(OSError):
-        entries = sorted(path.iterdir())
-        names = [entry.name for entry in entries]
-        folders = [path, *(entry for entry in entries if entry.is_dir())]
-        for folder in folders:
-            with suppress(OSError):
-                inside = (entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in extensions)
-                models += [entry.relative_to(path).as_posix() for entry in inside if entry.is_file()]
+        entries += [inner for folder in entries if folder.is_dir() for inner in entries_of(folder)]
+        found = (entry for entry in entries if entry.suffix.lower() in extensions and entry.is_file())
+        models += (entry.relative_to(path).as_posix() for entry in found)
     if "saved_model.pb" in names:
         row = next(row for row in FOREIGN_FORMATS if row.title == "a TensorFlow SavedModel")
         return f"is a folder with {row.title}; {row.remedy}"

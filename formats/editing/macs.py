@@ -332,7 +332,11 @@ class _Count:
         rounds = self._rounds(call)
         if rounds is None:
             self._leave_out(call.node, call.node.op_type or "", ROUNDS_UNKNOWN)
-        return Counter({name: count * (1 if rounds is None else rounds) for name, count in counts.items()})
+            return counts
+        if counts.total() * rounds >= MOST_COUNTED:
+            self._leave_out(call.node, call.node.op_type or "", TOO_MANY)
+            return Counter()
+        return Counter({name: count * rounds for name, count in counts.items()})
 
     def _rounds(self, call: _Call) -> int | None:
         """How often the graph of a node runs, if that is known."""

@@ -264,7 +264,7 @@ def _npy_header(stream: IO[bytes]) -> _ArrayHeader:
         warnings.simplefilter("ignore")  # of files that Python 2 wrote
         try:
             return _ArrayHeader(*read(io.BytesIO(length + stream.read(nbytes))))
-        except (SyntaxError, tokenize.TokenError):  # numpy reads it as a piece of Python
+        except (SyntaxError, tokenize.TokenError, MemoryError):  # numpy reads it as Python, whose parser has a limit
             raise DecodeError("the header of an array is not valid") from None
 
 

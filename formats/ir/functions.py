@@ -9,16 +9,19 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
+from formats.errors import UnsupportedError
 from formats.ir import domain_key
 from formats.ir.model import entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from formats.ir.model import Attribute, Function, Graph, Node, Tensor, ValueInfo
+    from formats.ir.model import Attribute, Function, Graph, Model, Node, Tensor, ValueInfo
     from formats.ir.node_order import Names
 
     Key = tuple[str, str, str]
+
+MOST_CALLS_INSIDE = 100  # functions that call each other, for other programs; onnxruntime follows as many
 
 
 def key_of(domain: str | None, name: str | None, overload: str | None) -> Key:
@@ -41,9 +44,28 @@ def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, 
         if depth:
             calls = [inner for node in functions[key].node for inner in called(node)]
             sizes[key] = sum(
-                expanded_size(call, functions, sizes, depth - 1) if call in functions else 1 for call in calls
+                expanded_size(call, functions, sizes, depth - 1) if call in functions else 1.0 for call in calls
             )
     return sizes[key]
+
+
+def check_calls(model: Model, most_nodes: int, what: str) -> None:
+    """Check how many nodes the calls of functions become, before a program expands or follows each of them.
+
+    Raises: UnsupportedError if they are more than `most_nodes`; `what` says what the program does with these.
+    """
+    functions = functions_of(model.functions)
+    sizes: dict[Key, float] = {}
+    for key in functions:
+        if (size := expanded_size(key, functions, sizes, MOST_CALLS_INSIDE)) > most_nodes:
+            count = "nodes without end" if size == inf else f"{size:,.0f} nodes"
+            raise UnsupportedError(
+                f"the function {key[1]!r:.80} becomes {count} with all functions that it calls; {what} at most "
+                f"{most_nodes:,}"
+            )
+    nodes = model.graph.node if model.graph is not None and functions else ()
+    if (calls := sum(sizes.get(key, 0.0) for node in nodes for key in called(node))) > most_nodes:
+        raise UnsupportedError(f"the calls of functions become {calls:,.0f} nodes; {what} at most {most_nodes:,}")
 
 
 def called(node: Node) -> Iterator[Key]:

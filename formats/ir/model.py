@@ -113,6 +113,12 @@ class Undecoded(Protocol):
     def segments(self) -> list[bytes | Source]:
         """The elements as they are in the file, including their tags."""
 
+    def check(self) -> None:
+        """Refuse elements that cannot be decoded.
+
+        Raises: DecodeError.
+        """
+
     def decode(self) -> list[Any]:
         """The elements.
 

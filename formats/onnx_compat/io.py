@@ -161,6 +161,8 @@ def _source(f: Readable, options: ParseOptions) -> tuple[Source, Path | None]:
         return Literal(memoryview(f).cast("B").toreadonly() if in_place else bytes(f)), None
     if isinstance(f, (str, os.PathLike)):
         return File.open(f).span(), Path(f)
+    if not hasattr(f, "read"):
+        raise TypeError(f"expected a path, a file that is open for reading, or bytes, got {type(f).__name__}")
     name, data = getattr(f, "name", None), f.read()
     if isinstance(data, str):  # from a file that was opened as text, which may contain a model as text
         data = data.encode()

@@ -18,7 +18,7 @@ from formats.extras import needed
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.model import Graph, Model, StringStringEntry, ValueInfo
 from formats.ir.storage import data_type, from_numpy
-from formats.onnxpb.limited_process import LimitedProcess, serve
+from formats.onnxpb.limited_process import FOLDING, LimitedProcess, serve
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded
 from formats.tensordata.sources.source import Literal
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     Run = Callable[[bytes, Sequence[str]], list[Tensor]]  # the values with these names
 
-MEMORY_BYTES: Final = 768 << 20  # of which Python, numpy and onnxruntime take about a fifth
-MEMORY_PER_BYTE: Final = 8
-SECONDS: Final = 60.0  # of processor time that a request may take
 LARGER: Final = "a larger result"
 UNKNOWN: Final = "no kernel, or too little memory"
 
@@ -65,7 +62,7 @@ def evaluated(model: Model, allowance: int) -> Evaluated:
         if word == "ended":
             raise UnsupportedError(
                 "the process that computes constants ended, or took more than "
-                f"{SECONDS:.0f} s, for the node {node.op_type} {node.name or name}; leave out `fold`"
+                f"{FOLDING.seconds:.0f} s, for the node {node.op_type} {node.name or name}; leave out `fold`"
             )
         part = _read(data) if word == "model" else Evaluated({}, {name: UNKNOWN})
         known.update(part.results)
@@ -75,8 +72,7 @@ def evaluated(model: Model, allowance: int) -> Evaluated:
 
 
 def _ask(model: Model, allowance: int) -> tuple[str, bytes]:
-    data = encoded(model)
-    return _PROCESS.ask(data, MEMORY_BYTES + MEMORY_PER_BYTE * len(data), SECONDS, allowance)
+    return _PROCESS.ask(encoded(model), allowance)
 
 
 def _read(data: bytes) -> Evaluated:
@@ -103,7 +99,7 @@ def model_of(model: Model, nodes: Sequence[Node], known: dict[str, Tensor]) -> M
 
 def new_process() -> LimitedProcess:
     """A process that computes."""
-    return LimitedProcess("formats.onnxpb.evaluation", partial(needed, "onnx", "folded constants"))
+    return LimitedProcess("formats.onnxpb.evaluation", partial(needed, "onnx", "folded constants"), FOLDING)
 
 
 _PROCESS = new_process()

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import re
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid1
 
-from formats.errors import TensorDataError
+from formats.errors import ExternalDataError
 from formats.ir import walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import DEFAULT, EXTERNAL, Message, StringStringEntry, Tensor
@@ -238,14 +239,13 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
     The reference gets the offset and the length; the tensor keeps its raw data. If the reference has an offset, it must
     be the end of the file, or up to 64 KiB after it.
 
-    Raises: TensorDataError if there are no raw data, or for another offset; ExternalDataError for a location outside;
-    OSError.
+    Raises: ExternalDataError if there are no raw data, for another offset, and for a location outside; OSError.
     """
     message: Tensor = unwrap(tensor)
     info = ExternalDataInfo(message)
     with protobuf_errors():
         if message.raw_data is None:
-            raise TensorDataError(f"tensor {message.name!r} has no raw data")
+            raise ExternalDataError(f"tensor {message.name!r} has no raw data")
         model_path = Path(base_path) / "model.onnx"
         check_place(info.location, model_path, with_model=False)
         path = model_path.parent / info.location
@@ -254,7 +254,7 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
         offset = size if info.offset is None else info.offset
         if not 0 <= offset - size <= MAX_PADDING_BYTES:
             allowed = f"the end of the file ({size}) and {size + MAX_PADDING_BYTES}"
-            raise TensorDataError(
+            raise ExternalDataError(
                 f"the offset {offset} of tensor {message.name!r} must be between {allowed}", path=path
             )
         data = message.raw_data
@@ -268,7 +268,8 @@ def save_external_data(tensor: Any, base_path: str | os.PathLike[str]) -> None:
 def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) -> Any:
     """Write the raw data of all tensors that are marked as external to the files that these name, in folder `filepath`.
 
-    The files are replaced, and the tensors refer to them; returns `model`.
+    The files are replaced, and the tensors refer to them; returns `model`. In a file, tensors whose references have
+    offsets are first, in the order of these, and the others are behind them.
 
     Raises: ExternalDataError for a location outside; OSError.
     """
@@ -278,6 +279,8 @@ def write_external_data_tensors(model: Any, filepath: str | os.PathLike[str]) ->
     ir_model = _in_ir(model, originals)
     with protobuf_errors():
         moves = [move for move in moves_of(ir_model, path, SerializeOptions()) if move.location is not None]
+        offsets = {id(tensor): ExternalDataInfo(tensor).offset for tensor, _, _ in moves}
+        moves.sort(key=lambda move: inf if (offset := offsets[id(move.tensor)]) is None else offset)
         for tensor, source, location in moves:
             check_place(location or "", path, with_model=False)
             outside.add(tensor, source, location)

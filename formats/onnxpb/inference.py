@@ -12,11 +12,11 @@ from formats.extras import needed
 from formats.ir import dtypes
 from formats.ir.attributes import attribute_named
 from formats.ir.copies import shallow
-from formats.ir.functions import expanded_size, functions_of
+from formats.ir.functions import check_calls
 from formats.ir.model import Attribute, AttributeType, Model, entries
 from formats.ir.node_order import subgraphs
 from formats.ir.storage import with_raw_data, with_reference
-from formats.onnxpb.limited_process import LimitedProcess
+from formats.onnxpb.limited_process import INFERENCE, LimitedProcess
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.encoder import encoded_for_protobuf
 from formats.tensordata.sources.source import Literal
@@ -27,15 +27,9 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1024  # tensors below this size stay in the model: they may say what a shape is
 SMALL_INDICES_BYTES = 64 << 10  # the same for integers in one dimension
 INDICES = (dtypes.INT32, dtypes.INT64)
-# What onnx may take: nodes, each call of a function counted as often as it happens, and bytes of memory and of results.
-MOST_NODES: Final = 1_000_000
-MOST_CALLS_INSIDE: Final = 100  # functions that call each other
-MEMORY_BYTES: Final = 192 << 20  # of which Python, numpy and onnx take about a third
-MEMORY_PER_BYTE: Final = 200
+MOST_NODES: Final = 1_000_000  # each call of a function counted as often as it happens: onnx infers each call anew
 RESULT_BYTES: Final = 16 << 20
 RESULT_PER_BYTE: Final = 16
-SECONDS: Final = 20.0  # of processor time that a request may take
-SECONDS_PER_BYTE: Final = 20e-6
 
 
 def without_weights(tensor: Tensor) -> Tensor:
@@ -62,19 +56,18 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     """
     with needed("onnx", "inferred shapes"):
         _check_installed()
-    _check_calls(model)
+    check_calls(model, MOST_NODES, "onnx infers the shapes of")
     data = encoded_for_protobuf(_with_one_side(model), without_weights)
     if data is None:
         return None
-    limits = _memory(len(data)), SECONDS + SECONDS_PER_BYTE * len(data)
-    word, result = _PROCESS.ask(data, *limits, strict, True)
+    word, result = _PROCESS.ask(data, strict, True)
     if word in ("memory", "ended"):
         # It keeps the elements of vectors, even of floats: without them, it knows fewer shapes.
-        word, result = _PROCESS.ask(data, *limits, strict, False)
+        word, result = _PROCESS.ask(data, strict, False)
     if word in ("memory", "ended"):
         raise UnsupportedError(
-            f"onnx cannot infer the shapes of this graph of {len(data):,} bytes with {_memory(len(data)) >> 20:,} MiB "
-            "of memory, or in the time that one of this size may take"
+            f"onnx cannot infer the shapes of this graph of {len(data):,} bytes with "
+            f"{INFERENCE.memory(len(data)) >> 20:,} MiB of memory, or in the time that one of this size may take"
         )
     if word == "error":
         if strict:
@@ -114,24 +107,7 @@ def _check_installed() -> None:
         raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
 
 
-def _check_calls(model: Model) -> None:
-    """Raises UnsupportedError if functions are called too often: onnx infers each call anew."""
-    functions = functions_of(model.functions)
-    sizes: dict[tuple[str, str, str], float] = {}
-    for key in functions:
-        if (size := expanded_size(key, functions, sizes, MOST_CALLS_INSIDE)) > MOST_NODES:
-            count = "without end" if size == float("inf") else f"{size:,.0f} nodes"
-            raise UnsupportedError(
-                f"the function {key[1]!r:.80} becomes {count} with all functions that it calls; onnx infers the shapes "
-                f"of at most {MOST_NODES:,}"
-            )
-
-
-def _memory(nbytes: int) -> int:
-    return MEMORY_BYTES + MEMORY_PER_BYTE * nbytes
-
-
-_PROCESS = LimitedProcess("formats.onnxpb.inference_process", partial(needed, "onnx", "inferred shapes"))
+_PROCESS = LimitedProcess("formats.onnxpb.inference_process", partial(needed, "onnx", "inferred shapes"), INFERENCE)
 
 
 def _one_line(text: str) -> str:

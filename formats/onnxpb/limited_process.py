@@ -1,8 +1,8 @@
 """Processes of this Python for what computes in C++ without a limit: started when they are first asked, and survived.
 
 A model of 1 kB can make onnx and onnxruntime take all memory, never end, or end the process. So each gets a process of
-its own, with limits of memory and processor time for each request. Where the system has no such limits (Windows), the
-process is the only one.
+its own, with limits of memory and processor time for each request (the rows `INFERENCE`, `FOLDING`, `CHECKS`). Where
+the system has no such limits (Windows), the process is the only one.
 
 A request is a line with numbers, and data: the bytes of the data, the bytes of memory and the seconds of processor time
 that it may take, and what else the work needs. An answer is a line with a word and a number of bytes, and these bytes;
@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,14 +31,36 @@ PROGRAM: Final = (
 )
 
 
+class Limits(NamedTuple):
+    """What a request may take, and more for each byte that it works on."""
+
+    memory_bytes: int  # with the packages themselves
+    memory_per_byte: int
+    seconds: float  # of processor time
+    seconds_per_byte: float = 0
+
+    def memory(self, nbytes: int) -> int:
+        """The bytes of memory for a request that works on so many bytes."""
+        return self.memory_bytes + self.memory_per_byte * nbytes
+
+    def time(self, nbytes: int) -> float:
+        """The seconds of processor time for a request that works on so many bytes."""
+        return self.seconds + self.seconds_per_byte * nbytes
+
+
+INFERENCE: Final = Limits(192 << 20, 200, 20.0, 20e-6)  # for each byte of a graph without its weights
+FOLDING: Final = Limits(768 << 20, 8, 60.0)  # for each byte of the nodes and of the constants that they take
+CHECKS: Final = Limits(4 << 30, 4, 900.0)  # for each byte of the weights of both models
+
+
 class LimitedProcess:
-    """A process that runs `main` of a module; one request at a time.
+    """A process that runs `main` of a module; one request at a time, within `limits`.
 
     `needed` makes a context that says which package to install, if the module cannot import it.
     """
 
-    def __init__(self, module: str, needed: Callable[[], AbstractContextManager[None]]) -> None:
-        self._module, self._needed = module, needed
+    def __init__(self, module: str, needed: Callable[[], AbstractContextManager[None]], limits: Limits) -> None:
+        self._module, self._needed, self.limits = module, needed, limits
         self._forget()
         atexit.register(self._end)
         if hasattr(os, "register_at_fork"):
@@ -49,8 +71,10 @@ class LimitedProcess:
         self._lock = threading.Lock()
         self._running: subprocess.Popen[bytes] | None = None
 
-    def ask(self, data: bytes, memory: int, seconds: float, *numbers: int) -> tuple[str, bytes]:
+    def ask(self, data: bytes, *numbers: int, nbytes: int | None = None) -> tuple[str, bytes]:
         """The word and the bytes of the answer; `ended` if the process has ended, since a request took too much.
+
+        `nbytes` is how many bytes the request works on, if these are not the data.
 
         Raises: MissingPackageError if the package is not installed.
         """
@@ -58,6 +82,8 @@ class LimitedProcess:
             running = self._running or self._started()
             self._running = None  # if the caller is interrupted now, nobody reads the rest of the answer
             assert running.stdin is not None
+            nbytes = len(data) if nbytes is None else nbytes
+            memory, seconds = self.limits.memory(nbytes), self.limits.time(nbytes)
             try:
                 line = " ".join(f"{int(number)}" for number in (len(data), memory, seconds, *numbers))
                 running.stdin.write(f"{line}\n".encode())
@@ -88,9 +114,18 @@ class LimitedProcess:
         if word != "ready":
             running.kill()
             running.communicate()
+            reason = text.decode(errors="replace") or "its process does not start"
             with self._needed():
-                raise ImportError(text.decode(errors="replace") or "its process does not start")
+                if word == "absent":
+                    raise ModuleNotFoundError(f"No module named {reason!r}", name=reason)
+                raise ImportError(reason)
         return running
+
+    def end(self) -> None:
+        """End the process, which has used its memory; the next request starts another one."""
+        with self._lock:
+            self._end()
+            self._running = None
 
     def _end(self) -> None:
         if self._running is not None:
@@ -115,6 +150,9 @@ def serve(begin: Callable[[], Work]) -> None:
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     try:
         work = begin()
+    except ModuleNotFoundError as error:
+        _answer(answers, "absent", (error.name or "").encode())
+        return
     except ImportError as error:
         _answer(answers, "missing", str(error).encode())
         return

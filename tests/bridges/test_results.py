@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_random_inputs_are_the_same_each_time(pair: tuple[Path, Path]) -> None:
     [
         ({"z": np.zeros(2)}, "`check_inputs` has no 'x', an input of the model"),
         ({"x": np.zeros((1, 3, 3))}, "onnxruntime does not run .*a.onnx: "),
-        (b"PK", "in.npz is no .npz file with arrays"),
+        (b"PK", "in.npz: this is no valid .npz file: it is damaged"),
     ],
 )
 def test_inputs_that_do_not_fit(pair: tuple[Path, Path], tmp_path: Path, arrays: Any, error: str) -> None:
@@ -63,6 +64,30 @@ def test_inputs_that_do_not_fit(pair: tuple[Path, Path], tmp_path: Path, arrays:
         np.savez(path, **arrays)
     with pytest.raises((formats.UnsupportedError, formats.OptionError), match=error):
         [*differences(*map(str, pair), str(path))]
+
+
+@pytest.mark.parametrize(
+    ("second", "inputs", "error"),
+    [
+        ("none.onnx", None, "none.onnx: No such file or directory"),
+        ("empty.onnx", None, "empty.onnx: this is an empty file"),
+        ("loop.onnx", None, "loop.onnx: Too many levels of symbolic links"),
+        ("a.onnx", "none.npz", "none.npz: No such file or directory"),
+        ("a.onnx", "empty.npz", "empty.npz: this is no valid .npz file"),
+        ("a.onnx", "a.onnx", "a.onnx is no .npz file"),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    pair: tuple[Path, Path], second: str, inputs: str | None, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model or inputs that cannot be read are named in one line, in the words of every other error."""
+    monkeypatch.chdir(pair[0].parent)
+    Path("loop.onnx").symlink_to("loop.onnx")
+    for name in ("empty.onnx", "empty.npz"):
+        Path(name).touch()
+    done = run("formats", "diff", "a.onnx", second, *(["--check-inputs", inputs] if inputs else ["--check"]))
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"formats: error: {error}")
 
 
 def test_other_dims_and_other_nan(tmp_path: Path, pair: tuple[Path, Path]) -> None:
@@ -77,17 +102,45 @@ def test_other_dims_and_other_nan(tmp_path: Path, pair: tuple[Path, Path]) -> No
     assert wanted == details
 
 
-def test_a_process_that_ends(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash of onnxruntime ends only its own process, and is one line."""
-    monkeypatch.setattr(results, "PROGRAM", "import os; os.abort()")
-    with pytest.raises(formats.UnsupportedError, match="or has crashed"):
-        compared_results(*pair, None)
+def test_a_check_leaves_no_process(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a check, also one that fails, its process has ended; the next one finds the current folder."""
+    for second in (pair[1], pair[1].with_name("none.onnx"), Path("b.onnx")):
+        monkeypatch.chdir(pair[0].parent)
+        with suppress(formats.UnsupportedError):
+            compared_results(pair[0], second, None)
+        assert results._PROCESS._running is None
+    assert compared_results(Path("a.onnx"), Path("b.onnx"), None)
 
 
-def test_without_onnxruntime(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without onnxruntime, the error says what to install."""
-    monkeypatch.setattr(results, "PROGRAM", "import sys; sys.modules['onnxruntime'] = None; " + results.PROGRAM)
-    with pytest.raises(formats.MissingPackageError, match="checks of results need the package onnxruntime, which"):
+@pytest.mark.parametrize(
+    ("module", "kind", "error"),
+    [
+        (
+            "def set_default_logger_severity(_): pass\ndef __getattr__(_): import os; os.abort()",
+            formats.UnsupportedError,
+            "in 900 seconds of processor time and 4,096 MiB of memory, or has crashed",
+        ),
+        (
+            "raise ModuleNotFoundError(name='onnxruntime')",
+            formats.MissingPackageError,
+            "checks of results need the package onnxruntime, which is not installed: pip install",
+        ),
+        (
+            "raise ImportError('no libc')",
+            formats.MissingPackageError,
+            r"onnxruntime, which is installed, but cannot be imported \(no libc\): pip install",
+        ),
+    ],
+)
+def test_a_process_that_ends(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, module: str, kind: type[Exception], error: str
+) -> None:
+    """A crash of onnxruntime ends only its own process, and is one line; without it, the error says what to install."""
+    (pair[0].parent / "onnxruntime.py").write_text(module)
+    monkeypatch.syspath_prepend(pair[0].parent)
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    monkeypatch.setattr(results, "_PROCESS", results.new_process())
+    with pytest.raises(kind, match=error):
         compared_results(*pair, None)
 
 

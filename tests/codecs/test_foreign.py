@@ -327,7 +327,7 @@ def test_a_pointer_in_the_place_of_weights(digits: Path) -> None:
     assert digits.parent / "model.onnx.data" == caught.value.path
 
 
-def test_folders(tmp_path: Path) -> None:
+def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error about a folder says so, and names the models in it, or the files that models could be made from."""
 
     def said() -> str:
@@ -344,6 +344,9 @@ def test_folders(tmp_path: Path) -> None:
     for name in ("model.onnx", "model_fp16.onnx"):
         (tmp_path / "onnx" / name).touch()
     assert "is a folder; name the model in it: onnx/model.onnx, onnx/model_fp16.onnx" == said()
+    monkeypatch.setattr(foreign, "MOST_ENTRIES", 3)  # as if it had millions: those in the folder itself
+    assert "onnx/" not in said()
+    monkeypatch.undo()
     for number in range(10):
         (tmp_path / f"a{number}.rten").touch()
     assert said().endswith("a4.rten or one of 7 more")

@@ -9,12 +9,14 @@ import re
 import pytest
 
 from formats.batch import manifest
+from formats.bridges import to_others
 from formats.cli import several
 from formats.codecs import contract, keys
 from formats.editing import weight_files
-from formats.onnxpb import evaluation, inference
+from formats.onnxpb import inference
 from formats.onnxpb.encryption import crypt
 from formats.onnxpb.external import safetensors
+from formats.onnxpb.limited_process import CHECKS, FOLDING, INFERENCE
 from formats.onnxpb.text import textfile
 from formats.rten.convert import budget
 from formats.tensordata import interrupted
@@ -118,12 +120,15 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"plus {budget.ELEMENTS_PER_BYTE} elements for each byte of weights",
     f"and {budget.NODES_PER_NODE} nodes for each node",
     f"counts as {budget.ELEMENTS_PER_STEP} elements",
-    f"it may take {mib(inference.MEMORY_BYTES)} of memory and {inference.MEMORY_PER_BYTE} bytes more",
-    f"{inference.SECONDS:.0f} seconds of processor time and",
-    f"and {inference.SECONDS_PER_BYTE * 1e6:.0f} microseconds more for each byte",
+    f"it may take {mib(INFERENCE.memory_bytes)} of memory and {INFERENCE.memory_per_byte} bytes more",
+    f"{INFERENCE.seconds:.0f} seconds of processor time and",
+    f"and {INFERENCE.seconds_per_byte * 1e6:.0f} microseconds more for each byte",
     f"at most {inference.MOST_NODES:,} nodes",
-    f"may take {mib(evaluation.MEMORY_BYTES)} of memory and {words(evaluation.MEMORY_PER_BYTE)} times its bytes",
-    f"and {evaluation.SECONDS:.0f} seconds of processor time",
+    f"may take {mib(FOLDING.memory_bytes)} of memory and {words(FOLDING.memory_per_byte)} times its bytes",
+    f"and {FOLDING.seconds:.0f} seconds of processor time",
+    f"it may take {mib(CHECKS.memory_bytes)} of memory and {CHECKS.memory_per_byte} bytes more for each byte of their",
+    f"and {CHECKS.seconds:.0f} seconds of processor time. `formats.onnxruntime_session`",
+    f"at most {to_others.MOST_NODES:,} nodes",
     f"Text is indented by at most {textfile.MAX_MARGIN + 2} columns",
     f"at most {weight_files.MAX_ARRAYS:,} arrays",
     f"{weight_files.MAX_NPY_HEADER_BYTES:,} bytes for the header of an array",
@@ -150,7 +155,7 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"each write of {len(test_plain_text.ROUTES)} routes",
     f"{words(len(test_permissions.MODES))} modes, {words(len(test_permissions.UMASKS))} umasks",
     f"{len(test_bounded_work.FILES)} kinds of files, {words(len(test_bounded_work.USES))} uses",
-    f"{words(len(test_side_files.CASES))} kinds, and the process is measured",
+    f"{len(test_side_files.CASES)} kinds, and the process is measured",
 )
 
 

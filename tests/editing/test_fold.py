@@ -385,7 +385,7 @@ def with_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("end", ["import os; os.abort()", pytest.param("while True: pass", marks=pytest.mark.outer)])
 def test_a_crash_and_a_hang_are_errors_in_one_line(end: str, with_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the kernel of a node ends its process or takes too long, the error names the node."""
-    monkeypatch.setattr(evaluation, "SECONDS", 1)
+    monkeypatch.setattr(evaluation, "FOLDING", evaluation.FOLDING._replace(seconds=1))
     with_module(ENDING.format(end))
     nodes = [NODE("Add", ["a", "a"], ["b"], name="first"), NODE("Mul", ["x", "b"], ["y"])]
     model = formats.from_onnx(model_of(nodes, [value("y")], {"a": np.ones(4, "float32")}))

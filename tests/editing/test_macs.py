@@ -208,6 +208,24 @@ def test_a_number_of_rounds_that_is_no_integer_is_not_known(rounds: Any, tmp_pat
     assert (3 * 7 * 5, [("loop", "Loop")]) == (macs.total, [node[:2] for node in macs.uncounted])
 
 
+def test_loops_in_loops_that_nobody_can_run_are_left_out(tmp_path: Path) -> None:
+    """Rounds of rounds are told, and not counted, if they are more than any machine computes."""
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["l0"])]
+    for depth in range(3):
+        loop = helper.make_graph(
+            [*nodes, helper.make_node("Identity", [f"go{depth}"], [f"go_on{depth}"])],
+            "loop",
+            [value(f"round{depth}", [], TensorProto.INT64), value(f"go{depth}", [], TensorProto.BOOL)],
+            [value(f"go_on{depth}", [], TensorProto.BOOL), onnx.ValueInfoProto(name=f"l{depth}")],
+        )
+        nodes = [helper.make_node("Loop", ["rounds", ""], [f"l{depth + 1}"], body=loop, name=f"loop{depth}")]
+    weights = [numpy_helper.from_array(np.array((1 << 63) - 1), "rounds")]
+    path = saved(tmp_path / "m.onnx", nodes, [value("x", (3, 7)), value("a", (7, 5))], weights=weights)
+    macs = formats.inspect(path, macs=True).macs
+    assert macs is not None
+    assert (0, [("loop1", "Loop", "more than any machine computes")]) == (macs.total, [*macs.uncounted])
+
+
 @pytest.mark.parametrize("extension", ["onnx", "onnxz", "rten", "ort"])
 def test_every_format_is_counted(extension: str, digits: Path, tmp_path: Path) -> None:
     """A model counts the same in every format, also in an archive with several models."""

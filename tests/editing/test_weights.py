@@ -224,6 +224,15 @@ def test_mutants_of_npz_name_the_file(files: Path, tmp_path: Path) -> None:
             assert path == error.path
 
 
+@pytest.mark.parametrize("nested", [b"(" * 500, b"{1:" * 500, b"-" * 9000])
+def test_a_header_that_is_nested_too_deeply(nested: bytes, tmp_path: Path) -> None:
+    """A header that Python's parser cannot follow is damage, and no lack of memory."""
+    with zipfile.ZipFile(tmp_path / "w.npz", "w") as archive:
+        archive.writestr("w.npy", b"\x93NUMPY\1\0" + len(nested).to_bytes(2, "little") + nested)
+    with pytest.raises(formats.DecodeError, match=r"the header of an array is not valid|it is damaged"):
+        read_weights(tmp_path / "w.npz")
+
+
 def test_strange_npz(tmp_path: Path) -> None:
     """Python objects are never unpickled, and an array must have the size that its header says."""
     np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object))

@@ -22,7 +22,7 @@ from onnx import external_data_helper as theirs
 from onnx import helper, numpy_helper
 
 import formats.onnxpb as drop_in
-from formats.errors import DecodeError, ExternalDataError, LimitError, TensorDataError, UnknownFormatError
+from formats.errors import DecodeError, ExternalDataError, LimitError, UnknownFormatError
 from formats.onnx_compat.protos import classes
 from formats.onnxpb import external_data_helper as ours
 from formats.tensordata.sources.source import FileSpan, Literal
@@ -396,10 +396,23 @@ def test_tensors_are_appended_to_a_data_file(tmp_path: Path) -> None:
         helper_module = ours
         tensor = drop_in.TensorProto.FromString(example().graph.initializer[0].SerializeToString())
         ours.set_external_data(tensor, "w", offset)
-        with pytest.raises(TensorDataError, match="must be between"):
+        with pytest.raises(ExternalDataError, match="must be between") as caught:
             ours.save_external_data(tensor, tmp_path)
-    with pytest.raises(TensorDataError, match="no raw data"):
+        assert isinstance(caught.value, onnx.checker.ValidationError)
+    with pytest.raises(ExternalDataError, match="no raw data"):
         ours.save_external_data(drop_in.TensorProto(name="t"), tmp_path)
+
+
+def test_tensors_are_written_in_the_order_of_their_offsets(tmp_path: Path) -> None:
+    """Tensors with offsets are first in their file, in the order of these, as in onnx 1.24."""
+    mine = model()
+    raw = {offset: drop_in.helper.make_tensor(f"t{offset}", 2, [2], bytes([offset, 9]), True) for offset in (2, 0, 7)}
+    for offset, tensor in raw.items():
+        ours.set_external_data(tensor, "w", None if offset == 7 else offset)
+    del mine.graph.initializer[:]
+    mine.graph.initializer.extend([raw[7], raw[2], raw[0]])
+    ours.write_external_data_tensors(mine, tmp_path)
+    assert bytes([0, 9, 2, 9, 7, 9]) == (tmp_path / "w").read_bytes()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs links")

@@ -90,6 +90,19 @@ def test_calls_are_counted_first() -> None:
         inferred(model)
 
 
+def test_calls_of_which_no_number_is_known() -> None:
+    """Functions that become more nodes than a float counts are refused, and so are many calls of one function."""
+    functions = [
+        formats.Function(f"f{index}", domain="me", node=[formats.Node(domain="me", op_type=f"f{index + 1}")] * 1500)
+        for index in range(99)
+    ]
+    graph = formats.Graph(node=[formats.Node(domain="me", op_type="f98")] * 1000)
+    with pytest.raises(UnsupportedError, match="the function 'f0' becomes nodes without end"):
+        inferred(formats.Model(graph=graph, functions=functions))
+    with pytest.raises(UnsupportedError, match="the calls of functions become 1,500,000 nodes; onnx infers the shape"):
+        inferred(formats.Model(graph=graph, functions=functions[-1:]))
+
+
 def test_an_end_of_the_process_is_survived() -> None:
     """A model that ends the process of onnx is refused, and the next one is inferred."""
     assert sizes(inferred(SMALL)) == [[4]]

@@ -15,6 +15,7 @@ from operator import index
 from pickle import PickleError
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast, overload
 
+from formats.collector import collector_paused
 from formats.onnx_compat.protos.copies import proto_copy
 from formats.onnx_compat.protos.values import state_of
 from formats.onnxpb.text.textfile import INTEGER_RANGES
@@ -146,7 +147,9 @@ class RepeatedScalars(Repeated[T]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
 
-        return numpy.array(list(self), dtype or _NUMPY_NAMES.get(self.field.kind))
+        kind = self.field.kind
+        of_no_texts = None if self else {"string": "U", "bytes": "S"}.get(kind)  # numpy finds the type of others
+        return numpy.array(list(self), dtype or _NUMPY_NAMES.get(kind, of_no_texts))
 
 
 class RepeatedTexts(RepeatedScalars[T]):
@@ -170,6 +173,10 @@ class RepeatedMessages(Repeated[M]):
         if new_copy is None:
             raise TypeError(f"expected a message of {self.message_class}, got {type(value)}")
         return new_copy  # a copy already
+
+    def _all_stored(self, values: Any) -> list[Any]:
+        with collector_paused():
+            return super()._all_stored(values)
 
     def add(self, **values: Any) -> M:
         """Append a new message with the fields `values`."""

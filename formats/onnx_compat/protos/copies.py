@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="ProtoMessage")
 
 
+_new = object.__new__
+_UNCHANGING = frozenset((int, str, float, bytes))
+
+
 def proto_copy(message: M) -> M:
     """A message equal to `message`."""
     pending: list[dict[str, Any]] = []
@@ -30,13 +34,17 @@ def proto_copy(message: M) -> M:
     def copy_of(part: Any) -> Any:
         values = part.__dict__.copy()
         pending.append(values)
-        return proto_with(type(part), values)
+        new = _new(part.__class__)
+        set_fields(new, values)
+        return new
 
     copy: M = copy_of(message)
     while pending:
         values = pending.pop()
         values.pop("_state", None)
         for name, value in values.items():  # assigning to a key that is there is allowed
+            if value.__class__ in _UNCHANGING:  # most values
+                continue
             if isinstance(value, list):
                 container: Any = value
                 values[name] = container.own(map(copy_of, value) if container.holds_messages else value)

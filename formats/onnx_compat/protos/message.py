@@ -203,7 +203,8 @@ class ProtoMessage(Valued, metaclass=MessageType):
         other = self._of_class(other, "CopyFrom")
         if other is self:
             return
-        new = proto_copy(other)
+        with collector_paused():
+            new = proto_copy(other)
         self._touch()
         if self.__dict__ and self._emptied():
             merge_fields(self, new)
@@ -341,7 +342,8 @@ class ProtoMessage(Valued, metaclass=MessageType):
     def __str__(self) -> str:
         from formats.onnxpb.text.textproto import to_text
 
-        return to_text(in_ir(self), is_shown=True)
+        with collector_paused():
+            return to_text(in_ir(self), is_shown=True)
 
     def __repr__(self) -> str:
         return SHORT_TEXTS.get(self.DESCRIPTOR.scoped_name, str)(self)
@@ -410,18 +412,28 @@ def fields_held(*messages: ProtoMessage) -> list[str]:
     return [name for name in names if name in properties]
 
 
+_EXACT = frozenset((int, str, bytes))  # values that are the same if they are equal
+
+
 def is_equal(one: ProtoMessage, other: ProtoMessage) -> bool:
     """Whether two messages of one class have the same fields set to the same values, bit for bit."""
-    mine, theirs = vars(one), vars(other)
+    mine, theirs = one.__dict__, other.__dict__
     if mine.get("unknown_fields", b"") != theirs.get("unknown_fields", b""):
         return False
-    for name in fields_held(one, other):
-        field = one._properties[name].descriptor
-        if field.in_place or not field.is_repeated:
-            if not _same_values(mine.get(name), theirs.get(name), field):
+    have_same = mine.keys() == theirs.keys() and "undecoded" not in mine
+    properties = one._properties
+    for name in mine if have_same else fields_held(one, other):
+        left, right = mine.get(name), theirs.get(name)
+        if left.__class__ in _EXACT:
+            if left != right:
                 return False
-        elif not _same_elements(getattr(one, name), getattr(other, name), field):
-            return False
+        elif name in properties:
+            field = properties[name].descriptor
+            if field.in_place or not field.is_repeated:
+                if not _same_values(left, right, field):
+                    return False
+            elif not _same_elements(getattr(one, name), getattr(other, name), field):
+                return False
     return True
 
 
@@ -461,7 +473,7 @@ def model_text(model: Any) -> str:
         for name in ("domain", "producer_name", "producer_version")
         if (value := getattr(model, name))
     ]
-    parts += [f"graph={graph_text(model.graph)}"] if model.HasField("graph") else []
+    parts.append(f"graph={graph_text(model.graph)}")
     return f"ModelProto({', '.join((*parts, *_counts(model, ('functions',))))})"
 
 

@@ -13,6 +13,7 @@ Spec: onnx.proto, `TensorProto.external_data`; Protocol Buffers, "Encoding"; doc
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
@@ -165,8 +166,8 @@ class _Folder:
                         self._links.append(entry.name)
                     elif entry.is_dir():
                         self._folders.append(entry.name)
-                    if entry.name.lower().endswith(EXTENSION) and entry.is_file():
-                        self.graphs[entry.name] = _stamp(entry.stat())
+                    if entry.name.lower().endswith(EXTENSION) and (stamp := _stamp_in(entry)):
+                        self.graphs[entry.name] = stamp
         except (FileNotFoundError, NotADirectoryError):
             return
         names = before.keys() | self.graphs.keys()
@@ -250,6 +251,16 @@ def _asked(ask: Ask, path: str, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> 
             _answered.clear()
         _answered[path, ask] = stamp, answer
     return answer
+
+
+def _stamp_in(entry: os.DirEntry[str]) -> Stamp | None:
+    """The stamp of a file; `None` if it has just gone, or is something else, such as a link that leads to itself."""
+    try:
+        return _stamp(entry.stat()) if entry.is_file() else None
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
+        return None
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -33,6 +33,8 @@ from formats.onnxpb.wire.tables import (
 )
 from formats.onnxpb.wire.varints import (
     WireType,
+    check_end,
+    check_packed,
     decode_prefix,
     decode_varint,
     end_of_run,
@@ -58,7 +60,6 @@ WINDOW_BYTES = 1 << 16  # for a larger one, only fields up to this size are
 HEAD_BYTES = 1 << 9  # the usual size of a tensor before its weights
 FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memory, and into any protobuf message
 INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of it than a place in a file
-CUT_NUMBER = "the last number of a packed field is cut"
 FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
@@ -204,16 +205,16 @@ class MessageDecoder:
             values[name] = joined_sources(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
     def set_source(self, values: dict[str, Any], row: SourceRow, part: Source) -> None:
-        """Set a field whose bytes stay in the source, or add to a repeated one.
+        """Set a field whose bytes stay in the source, or add to a repeated one, which is unset without elements.
 
         Raises: WireError.
         """
         if row.width > 1 and part.nbytes % row.width:
             raise WireError(f"{part.nbytes} bytes are not a whole number of {row.width}-byte elements")
-        if row.repeated:
-            self.add(values, row.name, part)
-        else:
+        if not row.repeated:
             values[row.name] = part
+        elif part.nbytes:
+            self.add(values, row.name, part)
 
     # Ranges that are too large to be read at once
 
@@ -261,7 +262,7 @@ class MessageDecoder:
             tag, after_tag = decode_prefix(window, 0)
             row = reading.table.by_tag.get(tag)
             if tag & 7 != WireType.LEN:  # a group, or a field that the end of the data cuts
-                reading.data, stop = self.group(position, end, tag, after_tag)
+                reading.data, stop = self.group(position, end, tag, after_tag, reading.depth)
                 row = None  # an error in the field will name it
                 return position + self.fields(reading, 0, min(stop, len(reading.data)))
             size, after = decode_prefix(window, after_tag)
@@ -269,15 +270,15 @@ class MessageDecoder:
             if stop > end:
                 raise TruncatedError(f"needed {size} bytes, {end - begin} left")
             if self.visit and (row is None or isinstance(row, PresenceRow)):
-                skip_field(window, after_tag, tag)  # refuses a wrong number, and reads no payload
+                skip_field(window, after_tag, tag, reading.depth)  # refuses a wrong number, and reads no payload
                 if row:
                     values[row.name] = True
             elif isinstance(row, MessageRow):
                 self.large_message(reading, row, begin, stop)
             elif isinstance(row, SourceRow):
                 part = self.source.slice(begin, size)
-                if row.width == 0 and size and part.read(size - 1)[0] >= 0x80:
-                    raise TruncatedError(CUT_NUMBER)
+                if row.width == 0:
+                    check_end(part)  # the encoder checks the others, which are not read here
                 self.set_source(values, row, part)
             else:
                 row = None  # as above
@@ -323,14 +324,14 @@ class MessageDecoder:
             )
         return self.source.read(position, nbytes)
 
-    def group(self, position: int, end: int, tag: int, after: int) -> tuple[bytes, int]:
+    def group(self, position: int, end: int, tag: int, after: int, depth: int) -> tuple[bytes, int]:
         """The bytes from `position` of the source on, just enough for the field there, and its end in these bytes."""
         nbytes = WINDOW_BYTES
         while True:
             nbytes = min(2 * nbytes, end - position)
             data = self.read(position, nbytes)
             try:
-                stop = skip_field(data, after, tag)
+                stop = skip_field(data, after, tag, depth)
             except (IndexError, TruncatedError):
                 stop = nbytes + 1
                 if nbytes == end - position:
@@ -452,7 +453,7 @@ class MessageDecoder:
                 tag, position = decode_prefix(data, start)
                 row = by_tag.get(tag)
                 if row is None:
-                    position = skip_field(data, position, tag)
+                    position = skip_field(data, position, tag, reading.depth)
                     self.add_unknown(reading, start, position)
                     continue
                 if is_long and (stop := self.run(reading, row, start, end)) > start:
@@ -492,8 +493,8 @@ class MessageDecoder:
         if type(row) is BytesRow:
             return data[begin:end]
         if type(row) is SourceRow:
-            if row.width == 0 and end > begin and data[end - 1] >= 0x80:
-                raise TruncatedError(CUT_NUMBER)
+            if row.width == 0:
+                check_packed(Literal(memoryview(data)[begin:end]))
             is_small = end - begin <= self.inline_bytes
             origin = reading.origin
             part = Literal(data[begin:end]) if is_small else self.source.slice(origin + begin, end - begin)

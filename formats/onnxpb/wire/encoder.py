@@ -15,13 +15,13 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.collector import collector_paused
-from formats.errors import EncodeError, FormatError, OptionError
+from formats.errors import DecodeError, EncodeError, FormatError, OptionError
 from formats.ir import dtypes
 from formats.ir.model import EXTERNAL, VALUE_FIELDS, Attribute, AttributeType, Message, Tensor, values_held
 from formats.ir.storage import STORAGE, with_reference
 from formats.onnxpb.wire.schema import ENUMS, MESSAGES
-from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, TextRow, tables
-from formats.onnxpb.wire.varints import encode_varint
+from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, SourceRow, TextRow, tables
+from formats.onnxpb.wire.varints import check_packed, encode_varint
 from formats.tensordata.sources.source import Literal, Source
 from formats.words import cached_if_short
 
@@ -43,10 +43,11 @@ def encode(
     """The bytes of a message, in the order of field numbers, as segments: weights stay sources.
 
     `replace` is called with every tensor, at any depth, and its result is written instead: a tensor, or the bytes of
-    one. Undecoded lists are written as they were read, and `replace` is not called with their tensors. `table` is that
-    of the class of the message, if it is not one of the IR.
+    one. Undecoded lists are checked, and written as they were read; `replace` is not called with their tensors. `table`
+    is that of the class of the message, if it is not one of the IR.
 
-    Raises: EncodeError if a field has a value that its type cannot express.
+    Raises: EncodeError if a field has a value that its type cannot express; DecodeError for damage in what was left in
+    a file.
     """
     with collector_paused():
         try:
@@ -119,6 +120,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     segments = _Segments()
     for name, field in table.by_name.items():
         if name in undecoded and name not in values:
+            undecoded[name].check()
             segments.add_encoded(undecoded[name].segments)
         value = values.get(name)
         if value is None:
@@ -132,7 +134,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
                     segments.add_message(field, _encode_inner(item, field.row.table, replace))
                 else:
                     _add_value(segments, field, item, table)
-        except EncodeError as error:  # in a message in this one
+        except (EncodeError, DecodeError) as error:  # in a message in this one, or in numbers that stayed in their file
             step = _step(name, value, item)
             error.where = f"{step}.{error.where}" if error.where else step
             raise
@@ -164,6 +166,8 @@ def _add_value(segments: _Segments, field: FieldToWrite, value: Any, table: Mess
     elif type(row) is FixedWidthRow:
         segments.all += (field.tag, row.number_type.pack(value))
     elif isinstance(value, Source) and not (isinstance(value, Literal) and value.nbytes <= JOINED_BYTES):
+        if isinstance(row, SourceRow) and not row.width:
+            check_packed(value)
         segments.add_source(field.prefix(value.nbytes), value)
     else:
         payload = value.data if isinstance(value, Literal) else value

@@ -10,10 +10,20 @@ from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from formats.collector import collector_paused
-from formats.errors import FormatError
+from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
-from formats.onnxpb.wire.varints import ends_of_fields
+from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, SourceRow
+from formats.onnxpb.wire.varints import (
+    WireType,
+    check_packed,
+    decode_prefix,
+    end_of_whole_fields,
+    ends_of_fields,
+    skip_field,
+    unpack_numbers,
+)
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
@@ -21,9 +31,13 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.decoder import MessageDecoder
-    from formats.onnxpb.wire.tables import MessageTable, Tables
+    from formats.onnxpb.wire.encoder import encode
+from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
+CHECKED_BYTES = 1 << 20  # of fields that are checked together
+SEEN_BYTES, MAX_SEEN = 1 << 8, 1 << 12  # the largest part of an element, and the number of parts, that are remembered
+_LEN = int(WireType.LEN)
 
 
 class FieldsInSource:
@@ -38,7 +52,8 @@ class FieldsInSource:
         self.ranges: list[tuple[int, int]] = []
         self.known: dict[int, Any] = {}  # elements that are already decoded, by the start of their ranges
         self.largest_nbytes = 0
-        self._has_references = self._is_doubtful = False
+        self._has_references = self._is_doubtful = self._is_checked = False
+        self._seen: set[tuple[str, bytes]] = set()  # parts of elements that were checked: most nodes have the same ones
         self._decoded: list[list[Any]] = []  # all elements, if they were decoded to know what is in them
 
     def of(self, family: Tables) -> FieldsInSource:
@@ -94,6 +109,81 @@ class FieldsInSource:
             (self.source.read if in_memory and stop - start <= PIECE_BYTES else self.source.slice)(start, stop - start)
             for start, stop in self.ranges
         ]
+
+    def check(self) -> None:
+        """Refuse elements that cannot be decoded, which takes less time and memory than to decode them.
+
+        Raises: DecodeError with the place.
+        """
+        if self._is_checked:
+            return
+        try:
+            for start, stop in self.ranges:
+                if element := self.known.get(start):
+                    self._check_decoded([element])
+                else:
+                    self._check_range(start, stop)
+        except (IndexError, FormatError):
+            self._decode()  # which finds the place
+            raise
+        self._is_checked = True
+        self._seen.clear()
+
+    def _check_range(self, start: int, stop: int) -> None:
+        """Refuse elements in a range that is not known, as `check` does."""
+        while start < stop:
+            data = self.source.read(start, min(CHECKED_BYTES, stop - start))
+            nbytes = end_of_whole_fields(data)
+            if not nbytes:  # the element is larger
+                others = copy(self)
+                others.ranges, others.known, others._decoded = [(start, stop)], {}, []
+                self._check_decoded(others.decode())
+                return
+            self._check_fields(data, 0, nbytes, self.tables[self.message], self.depth)
+            start += nbytes
+
+    def _check_decoded(self, elements: list[Any]) -> None:
+        """Refuse elements whose own lists, or numbers that were left in the file, cannot be decoded."""
+        row = self.tables[self.message].by_name[self.name].row
+        for element in elements:
+            if isinstance(row, MessageRow):
+                encode(element, table=row.table)
+
+    def _check_fields(self, data: bytes, position: int, end: int, table: MessageTable, depth: int) -> None:
+        """Refuse the fields in `data[position:end]` of a message at `depth` that the decoder would refuse.
+
+        Raises: FormatError or IndexError, without the place.
+        """
+        if depth > self.max_depth:
+            raise LimitError(f"messages are nested more than {self.max_depth} deep")
+        by_tag = table.by_tag
+        while position < end:
+            tag = data[position]
+            tag, position = (tag, position + 1) if tag < 0x80 else decode_prefix(data, position)
+            row = by_tag.get(tag)
+            if tag & 7 != _LEN or row is None:
+                position = skip_field(data, position, tag, depth)
+                continue
+            size = data[position]
+            size, begin = (size, position + 1) if size < 0x80 else decode_prefix(data, position)
+            position = begin + size
+            if position > end:
+                break
+            if type(row) is MessageRow:
+                if size > SEEN_BYTES or depth != self.depth + 1:
+                    self._check_fields(data, begin, position, row.table, depth + 1)
+                elif (part := (row.name, data[begin:position])) not in self._seen:
+                    self._check_fields(data, begin, position, row.table, depth + 1)
+                    if len(self._seen) < MAX_SEEN:
+                        self._seen.add(part)
+            elif type(row) is IntegerRow or type(row) is FixedWidthRow:
+                unpack_numbers(data[begin:position], row.number_type)
+            elif type(row) is SourceRow and row.width == 0:
+                check_packed(Literal(data[begin:position]))
+            elif type(row) is SourceRow and size % row.width:
+                raise TruncatedError("the last number of a packed field is cut")
+        if position > end:
+            raise TruncatedError("the message ends inside a field")
 
     def decode(self) -> list[Any]:
         """The elements.

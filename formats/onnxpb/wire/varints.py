@@ -16,13 +16,17 @@ from formats.errors import FormatError, LimitError, TruncatedError, WireError
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from formats.tensordata.sources.source import Source
+
 Buffer: TypeAlias = bytes | memoryview
 
 MAX_VARINT_BYTES = 10
 MAX_PREFIX_BYTES = 5  # of a tag or a length; the official parsers have the same limit
 MAX_FIELD_NUMBER = (1 << 29) - 1
-MAX_GROUP_DEPTH = 100
+MAX_GROUP_DEPTH = 100  # together with the messages around the group, as in the official parsers
+BLOCK_BYTES = 1 << 20  # of packed numbers that are checked in one piece
 
+_IS_CONTINUED = bytes(byte >> 7 for byte in range(256))
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
@@ -127,10 +131,11 @@ def make_tag(number: int, wire_type: int) -> int:
     return number << 3 | wire_type
 
 
-def skip_field(data: Buffer, position: int, tag: int) -> int:
+def skip_field(data: Buffer, position: int, tag: int, depth: int = 0) -> int:
     """The position after a field of unknown meaning whose tag, already read, ends at `position`.
 
-    Groups are skipped completely. The result can be after the end of the buffer if the field is truncated.
+    The message with the field is at `depth`. Groups are skipped completely. The result can be after the end of the
+    buffer if the field is truncated.
 
     Raises: WireError for bytes that are not a field; LimitError for groups nested too deeply; IndexError as
     `decode_varint`.
@@ -150,7 +155,7 @@ def skip_field(data: Buffer, position: int, tag: int) -> int:
         elif wire_type == WireType.I32:
             position += 4
         elif wire_type == WireType.SGROUP:
-            if len(groups) == MAX_GROUP_DEPTH:
+            if depth + len(groups) >= MAX_GROUP_DEPTH:
                 raise GroupDepthError(f"groups are nested more than {MAX_GROUP_DEPTH} deep")
             groups.append(number)
         elif wire_type == WireType.EGROUP:
@@ -251,6 +256,27 @@ def unpack_numbers(data: bytes, number_type: NumberType) -> list[Any]:
     if shift:
         raise IndexError("the data ends inside a varint")
     return values
+
+
+def check_packed(numbers: Source) -> None:
+    """Refuse the varints of a packed field if one of them is too long, or the last one is cut.
+
+    Raises: WireError.
+    """
+    check_end(numbers)
+    for start in range(0, numbers.nbytes, BLOCK_BYTES):
+        block = numbers.read(start, min(BLOCK_BYTES + MAX_VARINT_BYTES, numbers.nbytes - start))
+        if b"\1" * MAX_VARINT_BYTES in block.translate(_IS_CONTINUED):
+            raise VarintError(TOO_LONG)
+
+
+def check_end(numbers: Source) -> None:
+    """Refuse the varints of a packed field if the last one is cut.
+
+    Raises: TruncatedError.
+    """
+    if numbers.nbytes and numbers.read(numbers.nbytes - 1)[0] >= 0x80:
+        raise TruncatedError("the last number of a packed field is cut")
 
 
 def signed(value: int, integer_type: IntegerType) -> int:

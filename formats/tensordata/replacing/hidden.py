@@ -15,7 +15,7 @@ import errno
 import os
 import re
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,8 +159,12 @@ def _unmapped_user() -> int:
 def _names_beside(path: Path, status: os.stat_result) -> int:
     """The number of names of that file in its folder, of which one is `path` and the others are temporary."""
     stem = path.name[1:].rpartition(".")[0]
-    names = [entry for entry in path.parent.iterdir() if _is_temporary(entry.name, stem)]
-    return 1 + sum(os.path.samestat(name.lstat(), status) for name in names)
+    count = 1
+    for name in path.parent.iterdir():
+        if _is_temporary(name.name, stem):
+            with suppress(FileNotFoundError):  # another process has just removed it
+                count += os.path.samestat(name.lstat(), status)
+    return count
 
 
 def _is_temporary(name: str, stem: str) -> bool:

@@ -358,6 +358,21 @@ BEHAVIOURS: dict[str, Callable[[Any], Any]] = {
     ),
     "deepcopy_memo": lambda o: (lambda m: (lambda p: p[0] is p[1])(copy.deepcopy([m, m])))(small_model(o)),
     "str_node": lambda o: str(small_model(o)),
+    "repr_of_little": lambda o: (repr(o.ModelProto(ir_version=8)), repr(o.GraphProto()), repr(o.FunctionProto())),
+    "array_of_no_texts": lambda o: [
+        np.array(empty).dtype.str
+        for empty in (o.NodeProto().input, o.AttributeProto().strings, o.TensorProto().string_data)
+    ],
+    "empty_packed": lambda o: [
+        (tensor.ByteSize(), tensor.SerializeToString(), tensor == o.TensorProto())
+        for tensor in map(o.TensorProto.FromString, (b"\x22\0", b"\x2a\0", b"\x3a\0", b"\x52\0", b"\x5a\0"))
+    ],
+    "print_unknown": lambda o: text_format.MessageToString(
+        o.NodeProto.FromString(b"\xf8\x3f\x05"), print_unknown_fields=True
+    ),
+    "module_of_class": lambda o: (o.NodeProto.__module__, repr(o.NodeProto)),
+    "load_nothing": lambda o: o.load(None),
+    "parse_a_str": lambda o: o.NodeProto.FromString("abc"),
     "repr_list": lambda o: repr(small_model(o).graph.node),
     "str_empty": lambda o: (str(o.NodeProto()), repr(o.NodeProto())),
     "format": lambda o: f"{small_model(o).graph.node[0]}",

@@ -27,6 +27,8 @@ ON_PURPOSE = {
     "failed_parse_clears": "a failed parse leaves an empty message, where protobuf keeps what came before the damage",
     "fields_in_order": "descriptors list fields by number, where protobuf has the order of the file",
     "isinstance_seq": "containers are lists, so that Python reads them fast, where protobuf's are sequences",
+    "module_of_class": "classes are in a module of `formats`, under which pickle finds them",
+    "print_unknown": "the same as `unknown_fields_seen`: protobuf's printer asks native code for unknown fields",
     "radd": "the same: a list can be extended by a container with `+`",
     "unknown_fields_seen": "native code of protobuf reads only its own messages; `install()` and ours read both",
 }

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -129,10 +132,36 @@ def test_what_is_no_graph_may_use_a_file(content: bytes, tmp_path: Path) -> None
     assert ["a.onnx"] == naming(tmp_path)
 
 
+@pytest.mark.parametrize("place", ["scandir", "_with_names"])
+def test_a_graph_that_vanishes_hides_no_other(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a graph is removed while the folder is listed, or before it is read, all others are still found."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.onnx").write_bytes(graph("w.bin").SerializeToString())
+
+    @contextmanager
+    def then_removed(path: Path) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        (tmp_path / "a.onnx").unlink()
+        yield found
+
+    def asked_later(self: other_graphs._Folder, *arguments: Any) -> Any:
+        (tmp_path / "a.onnx").unlink()
+        return with_names(self, *arguments)
+
+    scandir, with_names = os.scandir, other_graphs._Folder._with_names
+    if place == "scandir":
+        monkeypatch.setattr(os, place, then_removed)
+    else:
+        monkeypatch.setattr(other_graphs._Folder, place, asked_later)
+    assert {"b.onnx", "c.onnx"} <= {*naming(tmp_path)} <= {"a.onnx", "b.onnx", "c.onnx"}
+
+
 def test_a_pipe_and_a_folder_are_no_graphs(tmp_path: Path) -> None:
     """Nobody waits for a writer."""
     os.mkfifo(tmp_path / "a.onnx")
     (tmp_path / "b.onnx").mkdir()
+    (tmp_path / "c.onnx").symlink_to("c.onnx")  # a link to itself
     assert [] == naming(tmp_path)
     assert [] == naming(tmp_path / "missing")
 
