@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from formats.bridges.from_others import WeightForIr
 from formats.codecs.contract import HEAD_BYTES, Match
 from formats.errors import EncodeError, OptionError
 from formats.extras import needed
@@ -120,7 +121,7 @@ def _to_protobuf(message: Any, proto: Any, stored: Callable[[Tensor], Tensor]) -
 
 
 def to_onnx_ir(model: Any) -> Any:
-    """Make an `onnx_ir.Model` of a model; its larger initialisers are arrays that map the files, not copies.
+    """Make an `onnx_ir.Model` of a model; its larger initialisers are a `LazyTensor` each, whose arrays map the files.
 
     Unknown fields are lost, because `onnx_ir` does not support them.
 
@@ -142,9 +143,10 @@ def to_onnx_ir(model: Any) -> Any:
     new = onnx_ir.from_proto(proto)
     for tensor in tensors:
         if id(tensor) in shared:
-            new.graph.initializers[tensor.name].const_value = onnx_ir.Tensor(
-                tensor.numpy(),
+            new.graph.initializers[tensor.name].const_value = onnx_ir.LazyTensor(
+                WeightForIr(tensor),
                 onnx_ir.DataType(tensor.data_type),
+                onnx_ir.Shape(tensor.dims),
                 name=tensor.name,
                 doc_string=tensor.doc_string,
                 metadata_props={entry.key: entry.value for entry in tensor.metadata_props},

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.extras import needed
 from formats.ir import NEWEST_IR_VERSION
-from formats.onnx_compat import io
+from formats.onnx_compat import io, references
 from formats.onnx_compat.protos import classes
 from formats.onnx_compat.protos.containers import RepeatedMessages, RepeatedNumbers, RepeatedScalars
 from formats.onnx_compat.protos.descriptor import FILE
@@ -57,6 +57,11 @@ AS_THEY_ARE = (
 )
 NAMES = ("__version__", "ONNX_ML", "OperatorProto", "OperatorSetProto")  # of `onnx`, which are not modules
 
+# Functions of `onnx` that get references in place of the weights of a large model, each in its module.
+OF_ANY_SIZE = {
+    "checker": ("check_model", references.checks_any_size),
+    "shape_inference": ("infer_shapes", references.infers_any_size),
+}
 
 OWN = "formats"
 # The classes of protobuf's native code that programs ask `isinstance` about, each with ours.
@@ -171,6 +176,9 @@ class _Copy(SourceFileLoader):
         code = self.get_code(module.__name__)
         assert code is not None  # there is a file
         exec(code, vars(module))  # noqa: S102 - this is what a loader does
+        if module.__name__[len(ROOT) + 1 :] in OF_ANY_SIZE:
+            function, of_any_size = OF_ANY_SIZE[module.__name__[len(ROOT) + 1 :]]
+            vars(module)[function] = of_any_size(vars(module)[function])
 
 
 def _import(
@@ -279,6 +287,10 @@ def _pairs() -> list[tuple[Any, Any]]:
     for name, own in _names_of_classes().items():
         pairs += [(vars(module)[name], own) for module in modules if name in vars(module) and not isinstance(own, int)]
     pairs += [(getattr(onnx, name), getattr(io, name)) for name in io.__all__ if hasattr(onnx, name)]
+    for module, (name, of_any_size) in OF_ANY_SIZE.items():
+        function = getattr(import_module(f"{ONNX}.{module}"), name)
+        if not hasattr(function, "__wrapped__"):  # as it is if it was replaced already
+            pairs.append((function, of_any_size(function)))
     with needed("google.protobuf", "programs over formats.onnxpb.install"):
         native = import_module("google.protobuf.unknown_fields").UnknownFieldSet
     if native.__module__ != __name__:  # as it is if it was replaced already

@@ -25,6 +25,7 @@ _NAMES = {
         "SparseTensorProto StringStringEntryProto TensorAnnotation TensorProto TensorShapeProto TrainingInfoProto "
         "TypeProto ValueInfoProto Version unwrap wrap"
     ),
+    "onnx_compat.references": "with_weights without_weights",
     "onnx_compat.saving": "SerializeOptions",
     "onnx_compat.installation": "Installation install uninstall",
     "onnxpb": "external_data_helper serialization unknown_fields",

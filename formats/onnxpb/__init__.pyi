@@ -65,6 +65,7 @@ from formats.onnx_compat.protos.classes import (
     unwrap,
     wrap,
 )
+from formats.onnx_compat.references import with_weights, without_weights
 from formats.onnx_compat.saving import SerializeOptions
 from formats.onnxpb import external_data_helper, serialization, unknown_fields
 from formats.onnxpb.external_data_helper import (
@@ -188,6 +189,8 @@ __all__ = [
     "unknown_fields",
     "unwrap",
     "uses_external_data",
+    "with_weights",
+    "without_weights",
     "wrap",
     "write_external_data_tensors",
 ]

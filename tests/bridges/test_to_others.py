@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,13 +20,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import formats
+import formats.onnxpb
 from formats.bridges import from_others, to_others
-from formats.errors import EncodeError, ExternalDataError
+from formats.errors import EncodeError, ExternalDataError, TensorDataError
 from formats.ir import dtypes, walk
 from formats.ir.model import Model, Tensor
 from formats.onnx_compat.protos import classes as skin
 from formats.onnxpb.wire import encoder
-from formats.tensordata.sources.source import Literal
+from formats.tensordata.sources.source import FileSpan, Literal
 from tests.corpus import backend_files
 
 SIZE = 600  # elements of a vector whose weights are moved to external data
@@ -135,6 +137,94 @@ def test_external_data_of_onnx_ir_stay_where_they_are(tmp_path: Path) -> None:
     (tensor,) = model.graph.initializer  # type: ignore[union-attr]
     assert [tmp_path / "w"] == [file.path for file in tensor.source().files()]
     assert numpy_helper.to_array(weight("a")).tolist() == tensor.numpy().tolist()
+
+
+def test_lazy_tensors_of_onnx_ir_stay_lazy(tmp_path: Path) -> None:
+    """A `LazyTensor` is evaluated when the model is saved, not before; the given model and its order do not change."""
+    given = onnx_ir.from_proto(add_model(weight("a"), weight("b", 1)))
+    evaluated: list[str] = []
+
+    def elements() -> Any:
+        evaluated.append("b")
+        return onnx_ir.tensor(numpy_helper.to_array(weight("b", 1)))
+
+    lazy = onnx_ir.LazyTensor(elements, onnx_ir.DataType.FLOAT, onnx_ir.Shape([SIZE]), name="b", doc_string="text")
+    given.graph.initializers["b"].const_value = lazy
+    model = from_others.from_onnx_ir(given)
+    assert evaluated == []
+    assert given.graph.initializers["b"].const_value is lazy
+    formats.save(model, tmp_path / "m.onnx", external_data=True)
+    assert evaluated == ["b"]
+    found = onnx.load(tmp_path / "m.onnx").graph.initializer
+    expected = [weight("a"), weight("b", 1)]
+    assert [numpy_helper.to_array(each).tolist() for each in found] == [
+        numpy_helper.to_array(each).tolist() for each in expected
+    ]
+    assert [each.doc_string for each in found] == ["", "text"]
+
+
+@pytest.mark.parametrize("size", [SIZE - 1, SIZE + 1])
+def test_a_lazy_tensor_of_another_size_is_an_error(size: int) -> None:
+    """If the function of a `LazyTensor` gives more or fewer elements than its shape says, reading it is an error."""
+    given = onnx_ir.from_proto(add_model(weight("a")))
+    given.graph.initializers["a"].const_value = onnx_ir.LazyTensor(
+        lambda: onnx_ir.tensor(np.zeros(size, np.float32)), onnx_ir.DataType.FLOAT, onnx_ir.Shape([SIZE]), name="a"
+    )
+    (tensor,) = from_others.from_onnx_ir(given).graph.initializer  # type: ignore[union-attr]
+    with pytest.raises(TensorDataError, match=f"the LazyTensor 'a' gave {4 * size} bytes, not the {4 * SIZE}"):
+        tensor.numpy()
+
+
+def test_weights_stay_in_their_file_on_the_way_to_onnx_ir_and_back(tmp_path: Path) -> None:
+    """What came from a file of ours is read from that file again, and not from `onnx_ir`; also if it was pickled."""
+    onnx.save(add_model(weight("a")), tmp_path / "m.onnx")
+    (before,) = formats.load(tmp_path / "m.onnx").graph.initializer  # type: ignore[union-attr]
+    converted = to_others.to_onnx_ir(formats.load(tmp_path / "m.onnx"))
+    (after,) = from_others.from_onnx_ir(converted).graph.initializer  # type: ignore[union-attr]
+    assert type(before.source()) is type(after.source()) is FileSpan
+    lazy = pickle.loads(pickle.dumps(converted.graph.initializers["a"].const_value))
+    assert lazy.numpy().tolist() == before.numpy().tolist()
+
+
+def test_messages_of_ours_go_through_onnx_ir() -> None:
+    """What `onnx_ir.from_proto` makes of a message of ours, with tensors in nodes, too, is taken as a model again."""
+    given = add_model(weight("a"), branch=weight("b", 1))
+    given.graph.node.append(helper.make_node("Constant", [], ["k"], value=weight("k")))
+    ours = formats.onnxpb.ModelProto.FromString(given.SerializeToString())
+    back = to_others.to_onnx(from_others.from_onnx_ir(onnx_ir.from_proto(ours)))
+    assert back == onnx_ir.to_proto(onnx_ir.from_proto(given))
+
+
+def test_nodes_of_onnx_ir_may_be_in_any_order(tmp_path: Path) -> None:
+    """A graph whose nodes are not in order is taken as it is, also from `onnx_ir`."""
+    model = add_model(weight("a"))
+    model.graph.node.reverse()
+    back = to_others.to_onnx(from_others.from_onnx_ir(to_others.to_onnx_ir(from_others.from_onnx(model))))
+    assert list(model.graph.node) == list(back.graph.node)
+
+
+@pytest.mark.outer
+def test_memory_of_onnx_ir_does_not_grow_with_the_weights(tmp_path: Path) -> None:
+    """A model with 2 GiB of weights goes to `onnx_ir` and back in 32 MiB."""
+    with (tmp_path / "m.data").open("wb") as data:
+        data.truncate(2 << 30)
+    places = [("location", "m.data"), ("offset", "0"), ("length", str(2 << 30))]
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1 << 29], data_location=TensorProto.EXTERNAL)
+    for key, value in places:
+        tensor.external_data.add(key=key, value=value)
+    model = helper.make_model(helper.make_graph([], "g", [], [], [tensor]), ir_version=10)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    text = (
+        "import resource, formats, onnx_ir\n"
+        "def peak():\n    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10\n"
+        "before = peak()\n"
+        "model = formats.from_onnx_ir(formats.to_onnx_ir(formats.load('m.onnx')))\n"
+        "assert model.graph.initializer[0].source().nbytes == 2 << 30\n"
+        "print(peak() - before)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) < 32
 
 
 @pytest.mark.parametrize("row", [row for row in dtypes.DATA_TYPES if row.bits], ids=lambda row: row.name)

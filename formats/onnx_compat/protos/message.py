@@ -10,6 +10,7 @@ Spec: google.protobuf.message (protobuf 7); the `onnx` package (1.23), `onnx/__i
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 from formats.collector import collector_paused
@@ -70,6 +71,17 @@ class ProtoMessage(Valued, metaclass=MessageType):
         for name, value in values.items():
             if value is not None:
                 (self._properties.get(name) or self._field(name)).fill(self, value)
+
+    @property  # type: ignore[misc] # it is read only, as the class of a message is
+    def __class__(self) -> type[Any]:
+        """The class of `onnx` with this name once `onnx` is imported, so that its `isinstance` accepts our messages.
+
+        Spec: Python, "Customizing instance and subclass checks"; `type` of a message is always our class.
+        """
+        theirs: Any = sys.modules.get("onnx")
+        for name in self.DESCRIPTOR.scoped_name.split("."):
+            theirs = getattr(theirs, name, None)
+        return theirs or type(self)
 
     @classmethod
     def _taken(cls: type[M], value: Any) -> M | None:
