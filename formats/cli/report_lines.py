@@ -101,6 +101,8 @@ def _model_lines(
     totals.append(("all", f"{len(seen.tensors):,}", _bytes_of_tensors(seen)))
     yield from table(("data type", "tensors", "bytes"), totals)
     saved = {name: nbytes for name, nbytes in seen.savings.items() if nbytes >= SAVED_FROM_BYTES}
+    if "int32" in saved:
+        yield f"note: --int32 saves up to {in_units(saved.pop('int32'))}"
     if saved:
         yield f"note: --dtype {joined([*saved], 'or')} saves up to {in_units(max(saved.values()))}"
     yield from _tensor_lines(seen, tensors)

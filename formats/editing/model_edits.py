@@ -242,8 +242,8 @@ def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Seq
     Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
     that no node has.
     """
-    from formats.editing.float_nodes import ELEMENT_TYPES  # few programs need it
-    from formats.editing.float_types import to_dtype as in_dtype
+    from formats.editing.element_types.conversion import to_dtype as in_dtype
+    from formats.editing.element_types.float_nodes import ELEMENT_TYPES  # few programs need it
 
     if dtype not in ELEMENT_TYPES:
         raise OptionError(f"`dtype` must be {joined([*ELEMENT_TYPES], 'or')}, not {dtype!r:.80}")

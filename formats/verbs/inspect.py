@@ -251,8 +251,8 @@ class Inspection:
 
     @property
     def savings(self) -> dict[str, int]:
-        """How many bytes weights lose at most with each `dtype`, such as "float16"; what they gain is below zero."""
-        from formats.editing.float_nodes import FLOAT_TYPES
+        """How many bytes weights lose at most with each `dtype`, and with "int32"; what they gain is below zero."""
+        from formats.editing.element_types.float_nodes import ELEMENT_TYPES
 
         return {
             name: sum(
@@ -260,7 +260,7 @@ class Inspection:
                 for old, total in self.data_types.items()
                 if old in dtypes.BY_NAME and dtypes.BY_NAME[old].number in to.sources
             )
-            for name, to in FLOAT_TYPES.items()
+            for name, to in ELEMENT_TYPES.items()
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from formats.editing.dims import set_dims_in
-from formats.editing.float_types import expand_calls
+from formats.editing.element_types.conversion import expand_calls
 from formats.editing.folding import FOLDED, constants_of
 from formats.editing.inference import infer_known_in
 from formats.editing.macs import dim_of, macs_of

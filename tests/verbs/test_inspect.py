@@ -274,11 +274,12 @@ def test_data_files_have_layouts(tiny_model: Path, tmp_path: Path) -> None:
 
 def test_what_another_type_saves(tmp_path: Path) -> None:
     """The bytes that weights lose with each type are known without writing, and the command names large savings."""
-    weights = {"w": np.zeros((1024, 512), "float32"), "h": np.zeros(3, "float16"), "i": np.zeros(9, "int64")}
+    weights = {"w": np.zeros((1024, 512), "float32"), "h": np.zeros(3, "float16"), "i": np.zeros(1 << 18, "int64")}
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], tensors)), tmp_path / "m.onnx")
     seen = formats.inspect(tmp_path / "m.onnx")
-    assert {"float16": 1 << 20, "bfloat16": 1 << 20, "float32": -6} == seen.savings
+    assert {"float16": 1 << 20, "bfloat16": 1 << 20, "float32": -6, "int32": 1 << 20} == seen.savings
     assert seen.savings == seen.to_json()["savings"]
     lines = commands.run("formats", "inspect", tmp_path / "m.onnx").stdout.splitlines()
     assert "note: --dtype float16 or bfloat16 saves up to 1.0 MB" in lines
+    assert "note: --int32 saves up to 1.0 MB" in lines

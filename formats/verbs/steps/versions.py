@@ -95,7 +95,7 @@ def in_versions(model: Model, options: RuntimeOptions) -> tuple[Model, EditResul
 
 def _with_dtype(model: Model, dtype: str, options: RuntimeOptions, release: str | None) -> tuple[Model, EditResult]:
     """The model with floats or integers of a type; weights that are integers stay such if others become integers."""
-    from formats.editing.float_types import to_dtype  # few conversions need it
+    from formats.editing.element_types.conversion import to_dtype  # few conversions need it
 
     return to_dtype(
         model,
@@ -112,7 +112,7 @@ def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, 
 
     Raises: UnsupportedError if the runtime has none.
     """
-    from formats.editing import weight_quantization as quantization  # few conversions need it
+    from formats.editing.element_types import weight_quantization as quantization  # few conversions need it
 
     type_name, named = options.weights_dtype or "", options.named
     bits, _ = quantization.WEIGHT_TYPES[type_name]

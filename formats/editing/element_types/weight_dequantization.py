@@ -12,10 +12,10 @@ from collections import ChainMap, Counter
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.editing.element_types.weight_quantization import ConstantIn, constants_in, remove_unused
 from formats.editing.nodes import make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_messages, free, main_graph, names_taken, nodes_named, subgraphs_of, used_in
-from formats.editing.weight_quantization import ConstantIn, constants_in, remove_unused
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS, dtypes
 from formats.ir.attributes import get_int
 from formats.ir.storage import with_elements
@@ -26,7 +26,7 @@ from formats.words import counted, in_units
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from formats.editing.weight_quantization import Constants
+    from formats.editing.element_types.weight_quantization import Constants
     from formats.ir.model import Graph, Model, Node, Tensor
 
 PACKED = (2, 4, 8)  # the bits of an integer in a byte

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import formats
-from formats.editing import exact_numbers
+from formats.editing.element_types import exact_numbers
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node

@@ -1,4 +1,4 @@
-"""What nodes, values and weights do with a type of floats: which may have it, and who needs a value in the old type.
+"""What nodes, values and weights do with a new type: which may have it, and who needs a value in the old type.
 
 The elements of weights are converted when they are read, a block at a time. The operators that stay in float32 although
 ONNX defines them for float16 are those of the block list of onnxconverter-common 1.16: onnxruntime lacks float16 there,

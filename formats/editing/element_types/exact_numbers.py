@@ -15,7 +15,7 @@ from enum import IntEnum
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.float_nodes import is_constant_node
+from formats.editing.element_types.float_nodes import is_constant_node
 from formats.editing.scopes import subgraphs_of
 from formats.ir import STANDARD_DOMAINS
 from formats.ir.attributes import attribute_named

@@ -1,4 +1,4 @@
-"""A model whose floats have another type: float16 or bfloat16 in place of float32, or float32 in place of both.
+"""A model whose floats or integers have another type: one of float32, float16 and bfloat16, or int32 for int64.
 
 Calls of functions are written out first, since the values of a function have no types of their own: only a call says
 which of them are floats. Then the values of all graphs get their types, and the nodes are written. The weights are
@@ -13,8 +13,8 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.onnxruntime_releases import NEWEST, has_no_kernel
-from formats.editing.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
-from formats.editing.float_nodes import (
+from formats.editing.element_types.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
+from formats.editing.element_types.float_nodes import (
     ELEMENT_TYPES,
     SCALING,
     SMALL_BYTES,
@@ -31,7 +31,7 @@ from formats.editing.float_nodes import (
     with_element,
     with_type,
 )
-from formats.editing.integers import Integers
+from formats.editing.element_types.integers import Integers
 from formats.editing.nodes import make_attribute, make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
@@ -60,7 +60,7 @@ from formats.words import counted, joined, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from formats.editing.float_nodes import ElementType, FloatForm
+    from formats.editing.element_types.float_nodes import ElementType, FloatForm
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
@@ -122,7 +122,7 @@ def to_dtype(
     work.rewrite_all()
     if to.is_narrower or keep_integers:
         return new, work.result(calls)
-    from formats.editing.weight_dequantization import with_float_weights  # few conversions need it
+    from formats.editing.element_types.weight_dequantization import with_float_weights  # few conversions need it
 
     return new, work.result(calls, with_float_weights(new, keep).edits)
 

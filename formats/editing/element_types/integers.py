@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.exact_numbers import links_of
-from formats.editing.float_nodes import FloatForm, FloatParameters, Why, is_constant_node
+from formats.editing.element_types.exact_numbers import links_of
+from formats.editing.element_types.float_nodes import FloatForm, FloatParameters, Why, is_constant_node
 from formats.editing.scopes import defined_in, main_graph, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, dtypes
 from formats.ir.attributes import attribute_named, get_int

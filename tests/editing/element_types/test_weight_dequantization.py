@@ -14,7 +14,7 @@ from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQua
 
 import formats
 from formats.tensordata.sources.block_quantization import MadeInSteps
-from tests.editing.test_weight_quantization import IDS, embedding, made, operators, quantized, run
+from tests.editing.element_types.test_weight_quantization import IDS, embedding, made, operators, quantized, run
 
 if TYPE_CHECKING:
     from pathlib import Path
