@@ -22,7 +22,8 @@ STYLES = {
     "": ("#888888", "|", "cp, numpy, plain reading"),
 }
 FORMATS_COLOUR = "#2a9d8f"
-INCHES_PER_CASE, INCHES_PER_GROUP, INCHES_AROUND = 0.26, 0.34, 1.3
+INCHES_PER_CASE, INCHES_PER_GROUP, INCHES_AROUND = 0.26, 0.34, 1.8
+INCHES_WIDE = 5  # a phone shows its letters large enough
 # A viewer in dark colours shows the picture in dark colours. matplotlib writes colours into the elements.
 DARK = """<style>
 @media (prefers-color-scheme: dark) {
@@ -53,7 +54,7 @@ def draw(rows: Sequence[Row], path: Path, description: str = "") -> None:
     counts = [len(cases) for cases in groups.values()]
     height = INCHES_PER_CASE * sum(counts) + INCHES_PER_GROUP * len(counts) + INCHES_AROUND
     figure, grid = pyplot.subplots(
-        max(len(groups), 1), figsize=(8, height), height_ratios=counts or None, sharex=True, squeeze=False,
+        max(len(groups), 1), figsize=(INCHES_WIDE, height), height_ratios=counts or None, sharex=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
     ratios = [row.work_seconds / ours[row.case] for row in others] or [1]
@@ -79,15 +80,17 @@ def draw(rows: Sequence[Row], path: Path, description: str = "") -> None:
         axes.tick_params(axis="both", length=0)
         axes.spines[:].set_visible(False)
     figure.supxlabel(
-        "time of the work, as a multiple of the time that formats takes, start-up not counted (logarithmic)\n"
-        "left of the line: the other tool is faster; right of the line, shaded: formats is faster",
+        "time of the work, as a multiple of the time that formats takes,\n"
+        "start-up not counted (logarithmic)\n"
+        "left of the line: the other tool is faster;\n"
+        "right of the line, shaded: formats is faster",
         fontsize=9,
     )
     handles = [pyplot.Line2D([], [], color=FORMATS_COLOUR, linewidth=2.5, label="formats")]
     used = {style_of(row.tool) for row in others}
     for colour, marker, label in (style for prefix, style in STYLES.items() if prefix in used):
         handles.append(pyplot.Line2D([], [], color=colour, marker=marker, linestyle="none", label=label))
-    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=9, frameon=False,
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=9, frameon=False,
                   columnspacing=1.2, handletextpad=0.4)  # fmt: skip
     figure.savefig(path, metadata={"Date": None, "Description": description})
     pyplot.close(figure)

@@ -1,14 +1,30 @@
-"""Converts machine-learning models between ONNX protobuf, the aligned `.onnxz` archive and RTen.
+"""Converts and edits machine-learning models of any size: .onnx, .onnxz, .ort and .rten.
 
     import formats
 
-    formats.convert("model.onnx", "model.rten")
+    formats.convert("model.onnx", "model.onnxz")
 
-    model = formats.load("model.onnx")  # a model of plain dataclasses; its weights stay in the file
+    model = formats.load("model.onnx")  # its weights stay in the file
     model.graph.initializer[0].numpy()
-    formats.save(model, "model.onnxz")
+    formats.save(model, "copy.onnx")
 
-Every name in `__all__` is an attribute of this package, imported when it is first used. `_NAMES` is the one list.
+The functions; `help(formats.convert)` explains one, with its options and an example:
+
+- from file to file: convert, convert_many, edit, extract, merge
+- from a file or bytes to a Model, and back: load, loads, save, dumps
+- what is in a file, what is wrong, what is different: inspect, verify, diff
+- a model with its data files: files, cp, mv, rm, repair
+- archives, and weights that models share: link, pack, unpack, share
+- run a model: onnxruntime_session
+- objects of other packages: to_onnx, from_onnx, to_onnx_ir, from_onnx_ir
+- a Model with other floats, or with ONNX's operators: to_dtype, raise_model
+- parts of a Model: make_node, make_attribute, make_value_info, from_numpy
+
+`dir(formats)` also has the classes: Model and its parts, such as Graph, Node and Tensor;
+options, such as OnnxOptions; reports, such as ConversionReport; and errors. Modules:
+
+- formats.onnxpb: the names of the package onnx, for programs that use it
+- formats.codec, formats.options, formats.testing: for a format of your own
 """
 
 from __future__ import annotations
@@ -17,7 +33,8 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# The public names of each module. `python schemas/generate.py` writes `__init__.pyi` from this, for type checkers.
+# The public names of each module, which is imported when one of them is first used. `python schemas/generate.py` writes
+# `__init__.pyi` from this, for type checkers. There is no `__all__`: `help(formats)` would print the help of each name.
 _NAMES = {
     "bridges.from_others": "from_onnx from_onnx_ir",
     "batch.run": "convert_many",
@@ -65,7 +82,6 @@ _NAMES = {
     "verbs.verifying.findings": "Finding",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-__all__ = [*_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -82,4 +98,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return sorted(__all__)
+    return sorted([*_MODULES, "__version__"])

@@ -1,200 +1,115 @@
 # Written by schemas/generate.py from the table `_NAMES` in __init__.py; do not edit.
 
-from formats.batch.job import Job, JobResult
-from formats.batch.run import convert_many
-from formats.bridges.from_others import from_onnx, from_onnx_ir
-from formats.bridges.to_others import onnxruntime_session, to_onnx, to_onnx_ir
-from formats.codecs.contract import ReadOptions
-from formats.codecs.keys import Key
-from formats.editing.model_edits import to_dtype
-from formats.editing.nodes import make_attribute, make_node, make_value_info
-from formats.editing.patterns import Match
-from formats.editing.values import Value
-from formats.errors import (
-    CryptError,
-    DecodeError,
-    EditError,
-    EncodeError,
-    ExternalDataError,
-    FormatError,
-    LimitError,
-    MissingPackageError,
-    OptionError,
-    RemoteError,
-    TensorDataError,
-    TruncatedError,
-    UnknownFormatError,
-    UnsupportedError,
-    WireError,
-)
-from formats.ir.dtypes import DATA_TYPES, DataType
-from formats.ir.model import (
-    Attribute,
-    DeviceConfiguration,
-    Dimension,
-    Function,
-    Graph,
-    IntIntListEntry,
-    MapType,
-    Model,
-    Node,
-    NodeDeviceConfiguration,
-    OpaqueType,
-    OperatorSetId,
-    OptionalType,
-    SequenceType,
-    ShardedDim,
-    ShardingSpec,
-    SimpleShardedDim,
-    SparseTensor,
-    SparseTensorType,
-    StringStringEntry,
-    Tensor,
-    TensorAnnotation,
-    TensorSegment,
-    TensorShape,
-    TensorType,
-    TrainingInfo,
-    Type,
-    ValueInfo,
-)
-from formats.ir.storage import from_numpy
-from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
-from formats.onnxzip.options import ArchiveOptions
-from formats.pictures.progress_bar import Progress
-from formats.rten.options import RtenOptions
-from formats.tensordata.engine import EngineOptions
-from formats.tensordata.plan import Loss
-from formats.tensordata.sources.source import Source
-from formats.verbs.choices import RaisingOptions, ReplacementOptions, RuntimeOptions
-from formats.verbs.compare import Comparison, Difference, diff
-from formats.verbs.convert import convert, dumps, link, save
-from formats.verbs.edit import edit, extract, merge
-from formats.verbs.inspect import Inspection, inspect
-from formats.verbs.model_files import ModelFiles, files
-from formats.verbs.pack import Packed, PackingOptions, Unpacked, pack, unpack
-from formats.verbs.relocate import Relocation, cp, mv, rm
-from formats.verbs.repair import Repair, repair
-from formats.verbs.report import ConversionReport, WrittenFile
-from formats.verbs.share import DataFile, ShareOptions, Sharing, share
-from formats.verbs.steps.opening import load, loads
-from formats.verbs.steps.planning import raise_model
-from formats.verbs.verify import Verification, verify
-from formats.verbs.verifying.findings import Finding
+from formats.batch.job import Job as Job
+from formats.batch.job import JobResult as JobResult
+from formats.batch.run import convert_many as convert_many
+from formats.bridges.from_others import from_onnx as from_onnx
+from formats.bridges.from_others import from_onnx_ir as from_onnx_ir
+from formats.bridges.to_others import onnxruntime_session as onnxruntime_session
+from formats.bridges.to_others import to_onnx as to_onnx
+from formats.bridges.to_others import to_onnx_ir as to_onnx_ir
+from formats.codecs.contract import ReadOptions as ReadOptions
+from formats.codecs.keys import Key as Key
+from formats.editing.model_edits import to_dtype as to_dtype
+from formats.editing.nodes import make_attribute as make_attribute
+from formats.editing.nodes import make_node as make_node
+from formats.editing.nodes import make_value_info as make_value_info
+from formats.editing.patterns import Match as Match
+from formats.editing.values import Value as Value
+from formats.errors import CryptError as CryptError
+from formats.errors import DecodeError as DecodeError
+from formats.errors import EditError as EditError
+from formats.errors import EncodeError as EncodeError
+from formats.errors import ExternalDataError as ExternalDataError
+from formats.errors import FormatError as FormatError
+from formats.errors import LimitError as LimitError
+from formats.errors import MissingPackageError as MissingPackageError
+from formats.errors import OptionError as OptionError
+from formats.errors import RemoteError as RemoteError
+from formats.errors import TensorDataError as TensorDataError
+from formats.errors import TruncatedError as TruncatedError
+from formats.errors import UnknownFormatError as UnknownFormatError
+from formats.errors import UnsupportedError as UnsupportedError
+from formats.errors import WireError as WireError
+from formats.ir.dtypes import DATA_TYPES as DATA_TYPES
+from formats.ir.dtypes import DataType as DataType
+from formats.ir.model import Attribute as Attribute
+from formats.ir.model import DeviceConfiguration as DeviceConfiguration
+from formats.ir.model import Dimension as Dimension
+from formats.ir.model import Function as Function
+from formats.ir.model import Graph as Graph
+from formats.ir.model import IntIntListEntry as IntIntListEntry
+from formats.ir.model import MapType as MapType
+from formats.ir.model import Model as Model
+from formats.ir.model import Node as Node
+from formats.ir.model import NodeDeviceConfiguration as NodeDeviceConfiguration
+from formats.ir.model import OpaqueType as OpaqueType
+from formats.ir.model import OperatorSetId as OperatorSetId
+from formats.ir.model import OptionalType as OptionalType
+from formats.ir.model import SequenceType as SequenceType
+from formats.ir.model import ShardedDim as ShardedDim
+from formats.ir.model import ShardingSpec as ShardingSpec
+from formats.ir.model import SimpleShardedDim as SimpleShardedDim
+from formats.ir.model import SparseTensor as SparseTensor
+from formats.ir.model import SparseTensorType as SparseTensorType
+from formats.ir.model import StringStringEntry as StringStringEntry
+from formats.ir.model import Tensor as Tensor
+from formats.ir.model import TensorAnnotation as TensorAnnotation
+from formats.ir.model import TensorSegment as TensorSegment
+from formats.ir.model import TensorShape as TensorShape
+from formats.ir.model import TensorType as TensorType
+from formats.ir.model import TrainingInfo as TrainingInfo
+from formats.ir.model import Type as Type
+from formats.ir.model import ValueInfo as ValueInfo
+from formats.ir.storage import from_numpy as from_numpy
+from formats.onnxpb.options import CryptOptions as CryptOptions
+from formats.onnxpb.options import OnnxOptions as OnnxOptions
+from formats.onnxpb.options import TextOptions as TextOptions
+from formats.onnxzip.options import ArchiveOptions as ArchiveOptions
+from formats.pictures.progress_bar import Progress as Progress
+from formats.rten.options import RtenOptions as RtenOptions
+from formats.tensordata.engine import EngineOptions as EngineOptions
+from formats.tensordata.plan import Loss as Loss
+from formats.tensordata.sources.source import Source as Source
+from formats.verbs.choices import RaisingOptions as RaisingOptions
+from formats.verbs.choices import ReplacementOptions as ReplacementOptions
+from formats.verbs.choices import RuntimeOptions as RuntimeOptions
+from formats.verbs.compare import Comparison as Comparison
+from formats.verbs.compare import Difference as Difference
+from formats.verbs.compare import diff as diff
+from formats.verbs.convert import convert as convert
+from formats.verbs.convert import dumps as dumps
+from formats.verbs.convert import link as link
+from formats.verbs.convert import save as save
+from formats.verbs.edit import edit as edit
+from formats.verbs.edit import extract as extract
+from formats.verbs.edit import merge as merge
+from formats.verbs.inspect import Inspection as Inspection
+from formats.verbs.inspect import inspect as inspect
+from formats.verbs.model_files import ModelFiles as ModelFiles
+from formats.verbs.model_files import files as files
+from formats.verbs.pack import Packed as Packed
+from formats.verbs.pack import PackingOptions as PackingOptions
+from formats.verbs.pack import Unpacked as Unpacked
+from formats.verbs.pack import pack as pack
+from formats.verbs.pack import unpack as unpack
+from formats.verbs.relocate import Relocation as Relocation
+from formats.verbs.relocate import cp as cp
+from formats.verbs.relocate import mv as mv
+from formats.verbs.relocate import rm as rm
+from formats.verbs.repair import Repair as Repair
+from formats.verbs.repair import repair as repair
+from formats.verbs.report import ConversionReport as ConversionReport
+from formats.verbs.report import WrittenFile as WrittenFile
+from formats.verbs.share import DataFile as DataFile
+from formats.verbs.share import ShareOptions as ShareOptions
+from formats.verbs.share import Sharing as Sharing
+from formats.verbs.share import share as share
+from formats.verbs.steps.opening import load as load
+from formats.verbs.steps.opening import loads as loads
+from formats.verbs.steps.planning import raise_model as raise_model
+from formats.verbs.verify import Verification as Verification
+from formats.verbs.verify import verify as verify
+from formats.verbs.verifying.findings import Finding as Finding
 
 __version__: str
-
-__all__ = [
-    "DATA_TYPES",
-    "ArchiveOptions",
-    "Attribute",
-    "Comparison",
-    "ConversionReport",
-    "CryptError",
-    "CryptOptions",
-    "DataFile",
-    "DataType",
-    "DecodeError",
-    "DeviceConfiguration",
-    "Difference",
-    "Dimension",
-    "EditError",
-    "EncodeError",
-    "EngineOptions",
-    "ExternalDataError",
-    "Finding",
-    "FormatError",
-    "Function",
-    "Graph",
-    "Inspection",
-    "IntIntListEntry",
-    "Job",
-    "JobResult",
-    "Key",
-    "LimitError",
-    "Loss",
-    "MapType",
-    "Match",
-    "MissingPackageError",
-    "Model",
-    "ModelFiles",
-    "Node",
-    "NodeDeviceConfiguration",
-    "OnnxOptions",
-    "OpaqueType",
-    "OperatorSetId",
-    "OptionError",
-    "OptionalType",
-    "Packed",
-    "PackingOptions",
-    "Progress",
-    "RaisingOptions",
-    "ReadOptions",
-    "Relocation",
-    "RemoteError",
-    "Repair",
-    "ReplacementOptions",
-    "RtenOptions",
-    "RuntimeOptions",
-    "SequenceType",
-    "ShardedDim",
-    "ShardingSpec",
-    "ShareOptions",
-    "Sharing",
-    "SimpleShardedDim",
-    "Source",
-    "SparseTensor",
-    "SparseTensorType",
-    "StringStringEntry",
-    "Tensor",
-    "TensorAnnotation",
-    "TensorDataError",
-    "TensorSegment",
-    "TensorShape",
-    "TensorType",
-    "TextOptions",
-    "TrainingInfo",
-    "TruncatedError",
-    "Type",
-    "UnknownFormatError",
-    "Unpacked",
-    "UnsupportedError",
-    "Value",
-    "ValueInfo",
-    "Verification",
-    "WireError",
-    "WrittenFile",
-    "__version__",
-    "convert",
-    "convert_many",
-    "cp",
-    "diff",
-    "dumps",
-    "edit",
-    "extract",
-    "files",
-    "from_numpy",
-    "from_onnx",
-    "from_onnx_ir",
-    "inspect",
-    "link",
-    "load",
-    "loads",
-    "make_attribute",
-    "make_node",
-    "make_value_info",
-    "merge",
-    "mv",
-    "onnxruntime_session",
-    "pack",
-    "raise_model",
-    "repair",
-    "rm",
-    "save",
-    "share",
-    "to_dtype",
-    "to_onnx",
-    "to_onnx_ir",
-    "unpack",
-    "verify",
-]

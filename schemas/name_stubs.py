@@ -26,14 +26,21 @@ def for_codecs() -> str:
 
 
 def _stub(name: str) -> str:
-    """The stub of a module: the names of its table, its version if it has one, and `__all__`."""
+    """The stub of a module: the names of its table, its version and `__all__` if it has them.
+
+    Without `__all__`, each name is imported as itself, which says that it is public.
+    """
     module = import_module(name)
     namespace = vars(module)
     table: dict[str, str] = namespace["_NAMES"]
     file_name = Path(str(module.__file__)).name
     lines = [f"# Written by schemas/generate.py from the table `_NAMES` in {file_name}; do not edit.\n"]
     for inner, names in sorted(table.items()):
-        lines.append(_import(f"formats.{inner}", sorted(names.split(), key=_order)))
+        in_order = sorted(names.split(), key=_order)
+        if "__all__" in namespace:
+            lines.append(_import(f"formats.{inner}", in_order))
+        else:
+            lines += [f"from formats.{inner} import {public} as {public}" for public in in_order]
     if "_OF_ONNX" in namespace:  # modules and names that another package has, which may be missing
         lines[0] = f"# ruff: noqa: I001\n{lines[0]}"
         lines.insert(1, "from typing import Any\n")
@@ -42,8 +49,9 @@ def _stub(name: str) -> str:
         lines += ["", *(f"{word}: Any" for word in words if word not in STUBS)]
     if "__version__" in namespace or "__version__" in namespace.get("_OF_ONNX", ""):
         lines += ["", "__version__: str"]
-    lines += ["", "__all__ = [", *(f'    "{public}",' for public in sorted(namespace["__all__"], key=_order))]
-    return "\n".join([*lines, "]", ""])
+    if "__all__" in namespace:
+        lines += ["", "__all__ = [", *(f'    "{public}",' for public in sorted(namespace["__all__"], key=_order)), "]"]
+    return "\n".join([*lines, ""])
 
 
 def _import(module: str, names: list[str]) -> str:

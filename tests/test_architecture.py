@@ -92,7 +92,7 @@ FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "manager", "m
 FORBIDDEN_CALLS = {"print", "sys.exit", "exit", "quit", "os._exit", "warnings.warn", "sys.stdout.write", "typer.echo"}
 MAY_CALL = {"formats.cli.streams": {"print"}, "formats.cli.process": {"os._exit"}}
 MAX_MODULE_LINES = 600
-MAX_FUNCTION_LINES = 60
+MAX_FUNCTION_LINES = 56  # without the docstring, which has an example if people call the function
 LONG = {  # modules and functions above the limit, and the reason
     "formats.ir.model": "a table: a class for every message",
     "formats.ir.model.Model.edit": "each option twice: as a keyword, and as it is passed on",
@@ -419,7 +419,10 @@ def test_modules_and_functions_are_short() -> None:
     long = {dotted(path) for path in MODULES if len(path.read_text("utf-8").splitlines()) > MAX_MODULE_LINES}
     for path in MODULES:
         for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MAX_FUNCTION_LINES:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            docstring = len((ast.get_docstring(node, clean=False) or "").splitlines())
+            if (node.end_lineno or 0) - node.lineno - docstring >= MAX_FUNCTION_LINES:
                 long.add(f"{dotted(path)}...{node.name}")
     assert {name for name in long if "..." not in name} <= set(LONG)
     assert {name.partition("...")[2] for name in long} - {""} <= {name.rpartition(".")[2] for name in LONG}

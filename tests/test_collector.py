@@ -184,10 +184,10 @@ CALLS = {
 }
 SERVICE = """
 import re, shutil, sys, onnx, formats
-from formats import *
 from onnx import helper
 from pathlib import Path
 
+globals().update({name: getattr(formats, name) for name in dir(formats)})
 call, models, letters = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 def used(): return int(re.search(r'VmRSS:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) >> 10

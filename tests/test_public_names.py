@@ -70,7 +70,7 @@ def public_names(folder: Path) -> dict[str, Any]:
     """Return everything that is stable and has a name, as JSON."""
     digits = str(DIGITS)
     names = {
-        "library": {name: shape_of(getattr(formats, name)) for name in formats.__all__ if name[0] != "_"},
+        "library": {name: shape_of(getattr(formats, name)) for name in dir(formats) if name[0] != "_"},
         "codec": sorted(formats.codec.__all__),
         "options": {name: shape_of(getattr(formats.options, name)) for name in OPTIONS},
         "testing": sorted(formats.testing.__all__),

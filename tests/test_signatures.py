@@ -14,7 +14,7 @@ from formats.codecs import lookup
 from formats.options import option_rows
 from formats.signatures import keywords_of, option_classes
 
-FUNCTIONS = {name: each for name in formats.__all__ if inspect.isfunction(each := getattr(formats, name))}
+FUNCTIONS = {name: each for name in dir(formats) if inspect.isfunction(each := getattr(formats, name))}
 WITH_OPTIONS = {name: function for name, function in FUNCTIONS.items() if keywords_of(function)}
 
 

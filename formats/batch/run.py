@@ -82,6 +82,12 @@ def convert_many(
     killed process is tried once more, alone. If `executor` is a process pool that breaks, other processes do the rest.
     On a cluster, all workers must see the same files under the same names.
 
+    For example:
+
+        >>> jobs = [("model.onnx", "a.onnxz"), ("missing.onnx", "b.onnxz")]
+        >>> [result.state for result in formats.convert_many(jobs, processes=1)]
+        ['converted', 'failed']
+
     Raises: OptionError for invalid keywords, and for two jobs with the same destination, before anything is done;
     DecodeError if `manifest` is not a manifest; BlockingIOError if another run uses it. An exception from `on_result`
     ends the run.

@@ -59,6 +59,12 @@ def from_onnx(proto: Any, base_dir: str | os.PathLike[str] | None = None) -> Mod
     References to external data are resolved in `base_dir`; without it they are kept, but their data is not available.
     A message of `onnx` of more than 2 GiB loses the unknown fields of its outermost parts.
 
+    For example:
+
+        >>> import onnx
+        >>> formats.from_onnx(onnx.load("model.onnx")).graph.name
+        'digits'
+
     Raises: ExternalDataError if external data cannot be or may not be read.
     """
     model: Model = in_ir(proto) if isinstance(proto, ProtoMessage) else _from_protobuf(proto, Model)
@@ -146,6 +152,12 @@ def from_onnx_ir(model: Any) -> Model:
     """Make a model of an `onnx_ir.Model`: weights in memory are copied, external data stays in its files.
 
     An initialiser that is a `LazyTensor` is evaluated each time it is read, such as when the model is saved.
+
+    For example:
+
+        >>> import onnx_ir
+        >>> formats.from_onnx_ir(onnx_ir.load("model.onnx")).graph.name
+        'digits'
 
     Raises: ExternalDataError if external data cannot be or may not be read.
     """

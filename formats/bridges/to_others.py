@@ -62,6 +62,11 @@ def to_onnx(model: Any) -> Any:
 
     It contains all weights, including those in other files; only references to unknown data are kept.
 
+    For example:
+
+        >>> formats.to_onnx(formats.load("model.onnx")).graph.node[0].op_type
+        'Conv'
+
     Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
     """
     return _to_onnx(_raised(model), _inlined)
@@ -120,6 +125,11 @@ def to_onnx_ir(model: Any) -> Any:
 
     Unknown fields are lost, because `onnx_ir` does not support them.
 
+    For example:
+
+        >>> formats.to_onnx_ir(formats.load("model.onnx")).graph.name
+        'digits'
+
     Raises: EncodeError if the model is not consistent; TensorDataError or OSError if weights cannot be read.
     """
     with needed("onnx_ir", "models of onnx-ir"):
@@ -165,6 +175,12 @@ def onnxruntime_session(
     Nothing is written. Weights in a file stay there: onnxruntime maps it, and it must not change meanwhile. It reads an
     .ort file itself, once the file is checked. onnxruntime copies other weights; the session keeps the model alive.
     `sess_options` are changed, so use them for only one session.
+
+    For example:
+
+        >>> session = formats.onnxruntime_session("model.onnx")
+        >>> [value.name for value in session.get_outputs()]
+        ['probabilities']
 
     Raises: FormatError if the model cannot be read, has more than 2 GiB without the initialisers of its graphs, or
     calls functions that become more than 100,000 nodes; the error of onnxruntime if it refuses the model.

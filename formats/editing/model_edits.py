@@ -233,6 +233,12 @@ def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Seq
     `formats.convert` does with `int32`. Inputs and outputs get the type, too, unless `keep_io_types`. Operators or
     nodes with names in `keep` stay as they are. Weights are converted when they are read.
 
+    For example:
+
+        >>> half = formats.to_dtype(formats.load("model.onnx"), "float16")
+        >>> half.graph.initializer[0].numpy().dtype.name
+        'float16'
+
     Raises: OptionError for another type; UnsupportedError for a value whose type is not known; EditError for a name
     that no node has.
     """

@@ -48,6 +48,11 @@ def make_node(
 ) -> Node:
     """Make a node; keywords are its attributes, as `make_attribute` takes them, and one that is `None` is left out.
 
+    For example:
+
+        >>> formats.make_node("Softmax", ["x"], ["y"], axis=1).op_type
+        'Softmax'
+
     Raises: EditError for a value that no attribute can have.
     """
     made = [make_attribute(key, value) for key, value in attributes.items() if value is not None]
@@ -58,6 +63,11 @@ def make_attribute(name: str, value: Any) -> Attribute:
     """Make an attribute of a number, a text, bytes, an array, a tensor, a graph, a type, or a list of one of these.
 
     Numbers are integers if all of them are; a truth value is 0 or 1.
+
+    For example:
+
+        >>> formats.make_attribute("axes", [0, 1]).ints
+        [0, 1]
 
     Raises: EditError for any other value, and for an empty list, whose type nobody knows.
     """
@@ -102,6 +112,11 @@ def make_value_info(name: str, elem_type: Any, dims: Sequence[int | str | None] 
 
     The type is that of numpy, a name such as "float32" or "FLOAT", or a number of ONNX. A dim is a size, a name, or
     `None` if it is unknown; without `dims`, their number is unknown.
+
+    For example:
+
+        >>> formats.make_value_info("image", "float32", ["batch", 3, 224, 224]).name
+        'image'
 
     Raises: EditError for a type that ONNX does not have.
     """

@@ -480,6 +480,12 @@ class Tensor(Message):
     def source(self) -> Source:
         """Return the elements in raw form (row-major, little-endian, packed) as a source, without reading them.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.tensor("conv1.bias").source().nbytes
+            32
+
         Raises: TensorDataError if there is no raw form, no data, or another amount of data than `dims` require.
         """
         from formats.ir.storage import raw_source
@@ -495,6 +501,12 @@ class Tensor(Message):
         The array may map the file itself. If another program truncates the file later, reading the array ends the
         process (SIGBUS); if it writes into the file, the array changes. Programs that replace files, as this one does,
         cause neither. To be safe, use `source().read()`, which copies and raises an error if the file is too short.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.tensor("conv1.bias").numpy().shape
+            (8,)
 
         Raises: TensorDataError as `source` does.
         """
@@ -707,6 +719,12 @@ class Model(Message):
         """Yield every tensor with its dotted place: initialisers, attributes, and the two parts of sparse tensors.
 
         They include those of subgraphs, functions and training information, in the order of the fields of the messages.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> [place for place, tensor in model.tensors()][:2]
+            ['graph.initializer[0]', 'graph.initializer[1]']
         """
         from formats.ir.walk import tensors
 
@@ -716,6 +734,12 @@ class Model(Message):
         """Return the tensor with this name or dotted place; an initialiser of the main graph takes precedence.
 
         The tensor of a Constant node also has the name of the node's output.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.tensor("conv1.bias").dims
+            [8]
 
         Raises: LookupError if there is none, or if several others have this name.
         """
@@ -753,6 +777,12 @@ class Model(Message):
     ) -> Model:
         """Return a new model with these edits, made in this order, as `formats.edit` makes them.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.edit(rename={"image": "pixels"}).graph.input[0].name
+            'pixels'
+
         Raises: EditError if an edit does not fit the model; OptionError for an invalid value.
         """
         from formats.editing import model_edits
@@ -786,13 +816,27 @@ class Model(Message):
         )
 
     def rename(self, names: Mapping[str, str]) -> Model:
-        """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`."""
+        """Return a new model whose values have new names, wherever they are used: `edit(rename=names)`.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.rename({"image": "pixels"}).graph.input[0].name
+            'pixels'
+        """
         return self.edit(rename=names)
 
     def extract(
         self, inputs: SequenceOf[str] | str | None = None, outputs: SequenceOf[str] | str | None = None
     ) -> Model:
         """Return a new model of the part that computes `outputs` from `inputs`; without one, those of the model count.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> part = model.extract(outputs="conv1.output")
+            >>> [node.op_type for node in part.graph.node]
+            ['Conv']
 
         Raises: EditError for an unknown name, or if an output needs something else than the inputs.
         """
@@ -805,6 +849,13 @@ class Model(Message):
     ) -> Model:
         """Return a new model of two; `connect` has inputs of the second one by outputs of this one.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> body, head = model.extract(outputs="features"), model.extract(inputs="features")
+            >>> body.merge(head, connect={"features": "features"}).graph.output[0].name
+            'probabilities'
+
         Raises: EditError for an unknown name, or for models that do not fit each other.
         """
         from formats.editing import model_edits
@@ -815,6 +866,12 @@ class Model(Message):
         """Return a new model with a node behind a value: what used the value, uses the first output of the node.
 
         `node` is a node that uses the value, or an operator with one input and one output, and `attributes`.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> [node.op_type for node in model.insert("Abs", after="conv1.output").graph.node][:3]
+            ['Conv', 'Abs', 'Relu']
 
         Raises: EditError for an unknown value, or a node that does not use it.
         """
@@ -827,6 +884,12 @@ class Model(Message):
 
         What used their output, uses their input. Inputs and outputs of the model keep their names.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> [node.op_type for node in model.bypass("Relu").graph.node][:3]
+            ['Conv', 'MaxPool', 'Conv']
+
         Raises: EditError for a node with several inputs or outputs.
         """
         from formats.editing import model_edits
@@ -838,6 +901,13 @@ class Model(Message):
 
         A pattern is a function that computes what the nodes do, such as `lambda op, x: op.Mul(x, op.Sigmoid(x))`: `op`
         has the operators, and the other arguments stand for any value, or for any value of an attribute.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> places = model.find(lambda op, x, w, b: op.Relu(op.Conv(x, w, b)))
+            >>> [node.op_type for node in places[0].nodes]
+            ['Conv', 'Relu']
         """
         from formats.editing import model_edits
 
@@ -849,6 +919,13 @@ class Model(Message):
         `replacement` is a function like the pattern, such as `lambda op, x: op.Swish(x)`, which gets the values and
         attributes by name; if it returns `None`, the place stays as it is.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> changed = model.rewrite(lambda op, x: op.Relu(x), lambda op, x: op.Clip(x, 0.0, 6.0))
+            >>> [node.op_type for node in changed.graph.node][:3]
+            ['Conv', 'Clip', 'MaxPool']
+
         Raises: EditError if an operator is not in the model's operator sets, or if the nodes do not fit each other.
         """
         from formats.editing import model_edits
@@ -858,6 +935,12 @@ class Model(Message):
     def sort(self) -> Model:
         """Return a new model in which each node comes after those whose values it uses.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> [node.op_type for node in model.sort().graph.node][:2]
+            ['Conv', 'Relu']
+
         Raises: EditError if nodes need each other in a circle.
         """
         from formats.editing import model_edits
@@ -866,6 +949,12 @@ class Model(Message):
 
     def infer_shapes(self) -> Model:
         """Return a new model with the types and shapes that the package onnx infers; weights are not read.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> len(model.infer_shapes().graph.value_info)
+            8
 
         Raises: MissingPackageError if onnx is not installed; EditError if the model contradicts itself.
         """
@@ -879,6 +968,12 @@ class Model(Message):
         Inputs and outputs become float16, too, unless `keep_io_types`. Operators or nodes with names in `keep` stay in
         float32. Its weights are converted when they are read.
 
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.to_float16().tensor("conv1.bias").numpy().dtype.name
+            'float16'
+
         Raises: UnsupportedError for a type that is not known; EditError for a name that no node has.
         """
         from formats.editing import model_edits
@@ -886,7 +981,14 @@ class Model(Message):
         return model_edits.to_dtype(self, "float16", keep_io_types=keep_io_types, keep=keep)
 
     def values(self) -> dict[str, Value]:
-        """Return the values of the main graph by name, each with the node that makes it and those that use it."""
+        """Return the values of the main graph by name, each with the node that makes it and those that use it.
+
+        For example:
+
+            >>> model = formats.load("model.onnx")
+            >>> model.values()["conv1.output"].producer.op_type
+            'Conv'
+        """
         from formats.editing import model_edits
 
         return model_edits.values(self)
@@ -897,6 +999,11 @@ class Model(Message):
         Existing arrays and views of weights stay valid; on Windows they keep their file open until the last one is
         deleted. If a weight is read later, the file is opened again and must not have changed. Copies of the model, and
         models that share its tensors, use the same files. No other thread may read at the same time.
+
+        For example:
+
+            >>> with formats.load("model.onnx") as model:
+            ...     array = model.tensor("conv1.bias").numpy().copy()
         """
         from formats.ir.storage import files_of
 

@@ -116,6 +116,12 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]], name: str | None = None) -
 
     The data is copied only if it is not contiguous and little-endian.
 
+    For example:
+
+        >>> import numpy
+        >>> formats.from_numpy(numpy.zeros((2, 3), "float32"), "weight").dims
+        [2, 3]
+
     Raises: TensorDataError for a numpy type that ONNX lacks, and for an array of other objects.
     """
     import numpy

@@ -162,6 +162,12 @@ def diff(
     Of two archives with several models, all are compared, each with that of the same name, unless `model` names one. If
     only one file is such an archive, or if they are at addresses, the default model is compared.
 
+    For example:
+
+        >>> report = formats.convert("model.onnx", "model.onnxz")
+        >>> formats.diff("model.onnx", "model.onnxz").equal
+        True
+
     Raises: FormatError if one of them cannot be read or converted; OSError if a file cannot be read.
     """
     paths = path_of(first), path_of(second)

@@ -64,6 +64,13 @@ def save(
     written to other formats with ONNX's operators, with `RaisingOptions`. With `runtime`, the written ONNX is one that
     this runtime runs (`RuntimeOptions`).
 
+    For example:
+
+        >>> model = formats.load("model.onnx")
+        >>> model.producer_name = "me"
+        >>> print(formats.save(model, "mine.onnxz").verdict)
+        the same model, unchanged
+
     Raises: OptionError for an option that the format does not have, or an invalid value; UnsupportedError and other
     FormatErrors for a model that the format does not support; OSError if the files cannot be written. If it raises,
     nothing was written.
@@ -82,6 +89,12 @@ def save(
 
 def dumps(model: AnyModel, format: str, *, options: object = None, **keywords: Unpack[WriteKeywords]) -> bytes:
     """Return the model as the bytes of one file, weights included; options as for `save`.
+
+    For example:
+
+        >>> data = formats.dumps(formats.load("model.onnx"), "onnxz")
+        >>> data[:2]
+        b'PK'
 
     Raises: OptionError and FormatError as `save` does.
     """
@@ -108,6 +121,11 @@ def convert(
     `overwrite=True`, `dst` may be an existing file, even `src` itself. With `dry_run=True`, nothing is written:
     the report says what would be written, and anything that would prevent it is raised. `ReplacementOptions` say what
     becomes of a replaced model.
+
+    For example:
+
+        >>> print(formats.convert("model.onnx", "half.onnx", dtype="float16").verdict)
+        computes the same, up to rounding to float16
 
     Raises: as `load` and `save` do.
     """
@@ -249,6 +267,12 @@ def link(
     It has a few KB, and programs that read `.onnx` files with external data can load it; onnxruntime maps the archive.
     RTen accepts it only if the archive's name ends in `.data`. If the archive changes, link it again; our readers
     refuse the graph until then. `options` are those of `load`.
+
+    For example:
+
+        >>> report = formats.convert("model.onnx", "weights.onnxz")
+        >>> print(formats.link("weights.onnxz", "linked.onnx").verdict)
+        the same model, unchanged
 
     Raises: EncodeError if the archive is in another folder, a symbolic link, has no entries, or has a tensor
     whose offset is not a multiple of the size of its elements; others as `convert` does.

@@ -65,6 +65,12 @@ def edit(
     `uint8_input` (with `scale`, `mean` and `std`), `layout`, `rename`, `prefix`, `strip_docs`, `strip_training`. Other
     keywords and `options` are those of `convert`.
 
+    For example:
+
+        >>> report = formats.edit("model.onnx", "renamed.onnx", rename={"image": "pixels"})
+        >>> formats.load("renamed.onnx").graph.input[0].name
+        'pixels'
+
     Raises: EditError if an edit does not fit the model, such as an unknown name; others as `convert` does. If it
     raises, nothing was changed.
     """
@@ -222,6 +228,14 @@ def merge(
     one get a number, or all of them a `prefix`. Weights that are the same bytes of the same file are stored once. Other
     keywords and `options` are those of `convert`.
 
+    For example:
+
+        >>> body = formats.extract("model.onnx", "body.onnx", outputs=["features"])
+        >>> head = formats.extract("model.onnx", "head.onnx", inputs=["features"])
+        >>> report = formats.merge("body.onnx", "head.onnx", "both.onnx", connect={"features": "features"})
+        >>> print(report.verdict)
+        computes the same as both models
+
     Raises: EditError for an unknown name, or for models that do not fit each other; others as `convert` does. If it
     raises, nothing was written.
     """
@@ -255,6 +269,12 @@ def extract(
 
     Without one of them, those of the model count. With `tensor` instead, `dst` is a .npy or .safetensors file for the
     weight with this name. Other keywords and `options` are those of `convert`.
+
+    For example:
+
+        >>> report = formats.extract("model.onnx", "body.onnx", outputs=["features"])
+        >>> print(report.verdict)
+        computes the same as this part of the model
 
     Raises: EditError for an unknown name, or if an output needs something else than the inputs; others as `convert`
     does. If it raises, nothing was written.

@@ -302,15 +302,19 @@ def inspect(
 ) -> Inspection:
     """Describe the model file at `path` without reading weights; `options` are those of `load`.
 
-    This also works if data files are missing or too short; `missing` lists them.
-
-    Of an archive with several models, it describes the one that `model` names, or each in `models`.
+    This also works if data files are missing or too short; `missing` lists them. Of an archive with several models, it
+    describes the one that `model` names, or each in `models`.
 
     With `runtime`, such as "rten", also say whether that runtime runs the model, and what would be rewritten for it.
     With `nodes`, also list every node. With `params`, also list the parameters of each part. A part is all tensors
     whose names begin with the same words: the words that all names share, then up to `params` more words. Dots and
     slashes separate words. With `shapes`, also list the types and dims of all values, which the package onnx infers;
     with `macs`, count multiply-accumulates. Both are of the model with the sizes of `dim`, which are as in `edit`.
+
+    For example:
+
+        >>> formats.inspect("model.onnx").parameters
+        13602
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
@@ -396,7 +400,7 @@ def _inspect(
     tensors_by_place = list(walk.tensors(model))  # once: it takes as long as reading the model
     shown_as = cache(lambda file: shown(file, path))  # many weights are in one file
     every_node = [node for _, nodes_of_graph in walk.node_lists(model) for node in nodes_of_graph]
-    operators = _operators(every_node)
+    operators = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in every_node)
     constants_at = walk.constant_names(model) if operators.get("Constant") else {}
     tensors = tuple(
         _entry(where, constants_at.get(where, tensor.name), tensor, shown_as) for where, tensor in tensors_by_place
@@ -413,7 +417,7 @@ def _inspect(
         metadata={entry.key or "": entry.value or "" for entry in model.metadata_props},
         inputs=tuple(_value(info) for info in graph_inputs if info.name not in constants),
         outputs=tuple(_value(info) for info in graph_outputs),
-        operators=operators,
+        operators=dict(operators.most_common()),
         data_types=_totals(tensors),
         tensors=tensors,
         archive=None if link is None else path.with_name(link.archive),
@@ -580,11 +584,6 @@ def _totals(tensors: tuple[TensorEntry, ...]) -> dict[str, Total]:
         counts[entry.data_type] += 1
         sizes[entry.data_type] += entry.nbytes
     return {name: Total(count, sizes[name]) for name, count in counts.most_common()}
-
-
-def _operators(nodes: list[Node]) -> dict[str, int]:
-    counts = Counter(f"{node.domain}.{node.op_type}" if node.domain else node.op_type or "" for node in nodes)
-    return dict(counts.most_common())
 
 
 def _files(path: Path, source: Source, tensors: Iterable[Tensor]) -> tuple[ModelFile, ...]:

@@ -105,6 +105,12 @@ def files(
 
     This also reads the other graphs in the folder: a data file that one of them uses, too, stays when the model moves.
 
+    For example:
+
+        >>> report = formats.convert("model.onnx", "split.onnx", external_data=True)
+        >>> [file.path.name for file in formats.files("split.onnx").files]
+        ['split.onnx', 'split.onnx.data']
+
     Raises: FormatError if the model cannot be read; OSError if a file cannot.
     """
     return open_files(local_path_of(path), format, tolerant(make_options(ReadOptions, options, by=files))).listed

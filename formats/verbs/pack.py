@@ -168,6 +168,13 @@ def pack(
     its name; `files/NAME=PATH` chooses another. The archive also has the SHA-256 of each entry. `options` are those of
     `PackingOptions`, of `load` and of the engine.
 
+    For example:
+
+        >>> report = formats.edit("model.onnx", "other.onnx", dim={"batch": 1})
+        >>> packed = formats.pack(["model.onnx", "other.onnx"], "both.onnxz")
+        >>> formats.load("both.onnxz", model="other").graph.name
+        'digits'
+
     Raises: OptionError for names that are not possible; FormatError if a model cannot be read; FileExistsError if a
     file is in the way; other OSErrors.
     """
@@ -296,6 +303,13 @@ def unpack(
     default model has the name of the archive. The archive is checked first. `parents` also makes missing folders around
     `folder`. With `overwrite`, the folder may have files in it: those with the same names are replaced after everything
     is written, and others stay. `progress` is that of `EngineOptions`.
+
+    For example:
+
+        >>> report = formats.convert("model.onnx", "model.onnxz")
+        >>> unpacked = formats.unpack("model.onnxz", "unpacked")
+        >>> formats.load("unpacked/model.onnx").graph.name
+        'digits'
 
     Raises: FormatError if it is no archive; FileExistsError if the folder has something in it, or with `overwrite`
     something that is no file where a file belongs; other OSErrors. Then nothing is written, unless files cannot take

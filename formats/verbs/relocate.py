@@ -128,6 +128,12 @@ def cp(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     replaced, but no other file. With `parents`, folders around `dst` are made. With `dry_run`, nothing is written.
     `ReplacementOptions` say what becomes of a replaced model.
 
+    For example:
+
+        >>> copied = formats.cp("model.onnx", "copies/model.onnx", parents=True)
+        >>> [file.path.name for file in copied.written]
+        ['model.onnx']
+
     Raises: FormatError if the model cannot be read, or has the extension of another format at `dst`; OSError
     if the files cannot be written. If it raises, nothing was written.
     """
@@ -139,6 +145,13 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
 
     Data files are only renamed if the filesystem allows it, and copied otherwise. A data file that another graph in the
     folder uses stays, and so does the target of a link; the new model then has a copy if it is in another folder.
+
+    For example:
+
+        >>> report = formats.convert("model.onnx", "old.onnx", external_data=True)
+        >>> moved = formats.mv("old.onnx", "new.onnx")
+        >>> [file.path.name for file in moved.written]
+        ['new.onnx.data', 'new.onnx']
 
     Raises: as `cp` does, and FormatError if another graph in the folder cannot be read, because it may use the
     same data. If it raises, nothing was written or removed.
@@ -178,6 +191,12 @@ def rm(path: str | os.PathLike[str], *, all_data: bool = False, dry_run: bool = 
     A graph can name any file in the folder as its data, so by default the names must match. A data file that another
     graph in the folder uses stays, and so does the target of a link. With `dry_run`, nothing is removed. A model whose
     data files are missing or too short can be removed, too. If the process is killed, the same call completes it.
+
+    For example:
+
+        >>> report = formats.convert("model.onnx", "old.onnx", external_data=True)
+        >>> [path.name for path in formats.rm("old.onnx").removed]
+        ['old.onnx', 'old.onnx.data']
 
     Raises: FormatError if the model cannot be read, or if another graph in the folder cannot and may use the same data,
     without `all_data`; OSError if a file cannot be removed.

@@ -50,6 +50,11 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     written together are repaired together. A hidden file that is damaged, or that may not be followed, stops nothing
     else: it is in the notes.
 
+    For example:
+
+        >>> formats.repair("model.onnx").completed
+        False
+
     Raises: FileNotFoundError if there is neither a model nor an interrupted write; BlockingIOError if another process
     is writing the model; FormatError if there is no model and its journal is damaged, or if another program has changed
     the model since.

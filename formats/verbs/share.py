@@ -223,6 +223,13 @@ def share(
     `formats.repair` or the same call completes it. A data file that another graph in the folder refers to is never
     replaced. `options` are those of `ShareOptions`, of `load` and of the engine (`threads`, `overwrite`, ...).
 
+    For example:
+
+        >>> report = formats.edit("model.onnx", "other.onnx", dim={"batch": 1})
+        >>> shared = formats.share(["model.onnx", "other.onnx"], "shared")
+        >>> [file.path.name for file in shared.data_files]
+        ['shared.data']
+
     Raises: OptionError for options that are not possible, fewer than two models, and names that cannot be told apart;
     FormatError if a model cannot be read; FileExistsError if a file is in the way; other OSErrors.
     """

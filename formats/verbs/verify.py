@@ -110,6 +110,12 @@ def verify(
     An encrypted model whose variant does not detect changes is an error without `allow_encryption=1`, and a note with
     it.
 
+    For example:
+
+        >>> checked = formats.verify("model.onnx")
+        >>> checked.ok, checked.errors
+        (True, ())
+
     Raises: OptionError for an option without effect; OSError if a file cannot be read. Errors in the model are
     returned, not raised.
     """

@@ -39,6 +39,12 @@ def proto(*tensors: onnx.TensorProto, nodes: tuple[onnx.NodeProto, ...] = ()) ->
     return helper.make_model(helper.make_graph(nodes, "g", [], [], given), ir_version=10)
 
 
+def test_page_names_the_releases() -> None:
+    """docs/comparison.md names the releases of the programs that have these faults."""
+    page = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text(encoding="utf-8")
+    assert not [name for name, version in COMPLAINED_OF.items() if f"{name} {version}" not in page.replace("\n", " ")]
+
+
 @pytest.fixture
 def inline(tmp_path: Path) -> Path:
     """A file that contains a weight of 16 KiB, in its own folder."""

@@ -83,6 +83,14 @@ def load(
     The model of a `.rten` file has RTen's operators, so that it can be written without changes; `raise_model` converts
     it to ONNX's operators, as `save` and `convert` do for other formats.
 
+    For example:
+
+        >>> model = formats.load("model.onnx")
+        >>> [tensor.name for tensor in model.graph.initializer][:2]
+        ['conv1.weight', 'conv1.bias']
+        >>> model.graph.initializer[0].numpy().shape
+        (8, 1, 3, 3)
+
     Raises: FormatError if the model cannot be read; OSError if the file cannot be read.
     """
     reading = make_options(ReadOptions, options, by=load) if options else READ_DEFAULTS
@@ -93,6 +101,13 @@ def loads(data: bytes | bytearray | memoryview, *, format: str | None = None, **
     """Read the model in `data`, which must not change while the model is in use: the weights stay there.
 
     `options` are those of `ReadOptions`.
+
+    For example:
+
+        >>> with open("model.onnx", "rb") as file:
+        ...     model = formats.loads(file.read())
+        >>> model.graph.name
+        'digits'
 
     Raises: FormatError if it cannot be read.
     """

@@ -45,6 +45,16 @@ def raise_model(model: AnyModel, **options: Unpack[RaiseKeywords]) -> tuple[Mode
 
     It returns `model` itself unless the model was read from a `.rten` file. `options` are `RaisingOptions`.
 
+    For example:
+
+        >>> report = formats.convert("model.onnx", "model.rten")
+        >>> model = formats.load("model.rten")
+        >>> model.graph.node[0].domain
+        'rten'
+        >>> raised, losses = formats.raise_model(model)
+        >>> raised.graph.node[0].op_type
+        'Conv'
+
     Raises: FormatError for a model that is not well formed, or if a type is not possible.
     """
     model = model_of(model)
