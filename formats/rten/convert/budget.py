@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from formats.errors import FormatError
 from formats.rten.convert.refusal import Refused
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.model import Model, Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ELEMENTS = 1 << 24
 ELEMENTS_PER_BYTE = 16  # of the weights of the model
@@ -64,19 +68,13 @@ _CURRENT: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def budget_of(model: Model) -> Iterator[None]:
-    """A context in which one budget counts, that of the conversion of a model; an outer one goes on.
-
-    numpy does not warn of the numbers in the model, which may be hostile.
-    """
-    import numpy
-
+    """A context in which one budget counts, that of the conversion of a model; an outer one goes on."""
     if _CURRENT.get() is not None:
         yield
         return
     token = _CURRENT.set(Budget(lambda: _size_of(model)))
     try:
-        with numpy.errstate(all="ignore"):
-            yield
+        yield
     finally:
         _CURRENT.reset(token)
 
@@ -94,6 +92,19 @@ def _nbytes_of(tensor: Tensor) -> int:
         return tensor.source().nbytes
     except FormatError:  # of strings, or damaged
         return 0
+
+
+def without_warnings(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator for a function that computes with numbers of a model, of which numpy warns if they are hostile."""
+
+    @wraps(function)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        import numpy
+
+        with numpy.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return quiet
 
 
 def count_elements(*dims: int) -> None:

@@ -13,6 +13,7 @@ from formats.ir.attributes import get_float, get_int
 from formats.ir.dtypes import FLOAT, INT4, INT8, INT64, UINT4, UINT8
 from formats.ir.model import Node
 from formats.onnxruntime import MICROSOFT
+from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.operators import contrib, quantization, recurrence
@@ -84,6 +85,7 @@ def binary(operator: str) -> Rewriting:
     return rewriting
 
 
+@budget.without_warnings
 def q_linear_add(node: Node, context: Context) -> list[Node] | None:
     """Write it as onnxruntime computes it, with one factor for each operand: many sums are between two steps."""
     import numpy

@@ -377,6 +377,7 @@ def quantized(context: Context, numbers: str, scale: str, zero: str) -> str:
     return context.op("QuantizeLinear", numbers, one_number(context, scale), one_number(context, zero))
 
 
+@budget.without_warnings
 def scale_of_product(context: Context, first: str, second: str, result: str) -> str:
     """Return the factor between a product of quantised numbers and the quantised result, rounded as runtimes do."""
     import numpy

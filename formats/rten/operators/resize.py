@@ -14,6 +14,7 @@ from math import floor, frexp
 from formats.ir.attributes import attribute_named, get_float, get_floats, get_int, get_ints, get_string
 from formats.ir.dtypes import FLOAT, INT32, numpy_dtype
 from formats.ir.model import Node
+from formats.rten.convert import budget
 from formats.rten.convert.context import Context
 from formats.rten.convert.refusal import Refused
 from formats.rten.convert.scope import Scope
@@ -52,6 +53,7 @@ _NEAREST = {
 }
 
 
+@budget.without_warnings
 def scaled_size(size: int, scale: float) -> int:
     """The output size for a scale, computed in the precision that runtimes use for it."""
     import numpy

@@ -76,6 +76,7 @@ class Kernel(NamedTuple):
         return self.coordinates == "tf_crop_and_resize"
 
 
+@budget.without_warnings
 def positions(axis: Axis, coordinates: str) -> Array:
     """The coordinate in the input of each output."""
     before, after = axis.sizes

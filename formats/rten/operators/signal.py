@@ -99,6 +99,7 @@ HammingWindow = OperatorSpec(
 HannWindow = OperatorSpec("HannWindow", Outputs(elements=unknown), ToRten(rewritings=(cosine_window(0.5, 0.5),)))
 
 
+@budget.without_warnings
 def mel_weight_matrix(node: Node, context: Context) -> list[Node] | None:
     """Write it as a constant, if all of its inputs are known.
 
