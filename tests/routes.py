@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -216,8 +217,8 @@ LINES = {
 }
 
 
-def make_folder(path: Path) -> None:
-    """Write the files that the command lines name."""
+def make_folder(path: Path, grow: Callable[[onnx.ModelProto], object] = id) -> None:
+    """Write the files that the command lines name; `grow` gets each model before."""
     weight = np.arange(1024, dtype="float32").reshape(32, 32)
     weights = [
         numpy_helper.from_array(array, name) for array, name in ((weight, "w"), (weight + 1, "v"), (weight, "u"))
@@ -250,6 +251,8 @@ def make_folder(path: Path) -> None:
     ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 3, 4, 5]) for name in ("image", "out")]
     pixels = helper.make_graph([helper.make_node("Relu", ["image"], ["out"], name="act")], "g", ends[:1], ends[1:])
     image = helper.make_model(pixels, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for model in (image, plain, wide, large):
+        grow(model)
     onnx.save(image, path / "image.onnx")
     onnx.save(plain, path / "m.onnx")
     onnx.save(large, path / "large.onnx")

@@ -234,9 +234,10 @@ def _keep(graph: Graph, part: _Part, types: dict[str, ValueInfo], wanted: Sequen
     defaults = [value for name, value in old.items() if name in constants]
     graph.input = [*(types[name] for name in part.inputs), *defaults]
     graph.output = [types[name] for name in wanted]
-    inner = {name for node in nodes for name in node.output} - {*part.inputs, *wanted}
+    inner = {name for node in nodes for name in node.output} - part.inputs.keys()
     inner |= {name for node in nodes for name in names_used(node)} & constants
-    graph.value_info = [value for value in entries(graph, "value_info") if value.name in inner - {*wanted}]
+    inner -= {*wanted}
+    graph.value_info = [value for value in entries(graph, "value_info") if value.name in inner]
 
 
 def _without_names(nodes: list[Node], inputs: dict[str, None], graph: Graph) -> list[Node]:
