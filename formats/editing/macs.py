@@ -101,8 +101,8 @@ def _missing_dims(graph: Graph, unknown: set[Dim]) -> Iterator[str]:
             if dim.dim_value is None:
                 found[dim.dim_param or f"{value.name}:{axis}"] = None
     needed = [{dim, *names_in_dim(dim)} if isinstance(dim, str) else set() for dim in unknown]
-    is_all = any(names.isdisjoint(found) for names in needed)
-    yield from (name for name in found if is_all or any(name in names for names in needed))
+    is_all = any(found.keys().isdisjoint(names) for names in needed)
+    yield from found if is_all else filter(set().union(*needed).__contains__, found)
 
 
 class _UnknownDimsError(Exception):

@@ -20,7 +20,7 @@ from formats.ir import NEWEST_IR_VERSION, ONNX, domain_key
 from formats.ir.attributes import attribute_named
 from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, OperatorSetId, entries
 from formats.ir.summary import type_with_dims
-from formats.onnxpb.node_check import TYPE_NAMES, NodeCheck
+from formats.onnxpb.node_check import TYPE_NAMES, NodeCheck, functions_by_name
 from formats.onnxpb.operator_sets import form_of, newest
 from formats.options import Typed
 
@@ -49,10 +49,9 @@ class _Settings:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.functions: dict[tuple[str, str], list[Function]] = {}
+        self.functions = functions_by_name(model.functions)
         self.owners: dict[int, Function] = {}  # by the `id` of a node
         for function in model.functions:
-            self.functions.setdefault((function.domain or ONNX, function.name or ""), []).append(function)
             self.owners.update((id(node), function) for node in all_nodes([function]))
         self.problems: dict[int, tuple[Node, set[str]]] = {}  # nodes that change, and what was wrong with them
         self.edits: list[Edit] = []

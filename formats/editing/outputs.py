@@ -60,9 +60,9 @@ def remove_outputs_in(model: Model, texts: Sequence[str]) -> EditResult:
     gone = names_chosen("remove_output", texts, known, "output")
     if len(gone) == len(known):
         raise EditError("the model would have no output")
-    inner = _inner_values(graph)
+    unstated = gone & _inner_values(graph)
     graph.output = [value for value in graph.output if value.name not in gone]
-    graph.value_info += [value for name, value in known.items() if name in gone & inner and value.type is not None]
+    graph.value_info += [value for name, value in known.items() if name in unstated and value.type is not None]
     return EditResult(tuple(Edit("remove_output", f"{name} is no output any more") for name in known if name in gone))
 
 

@@ -173,18 +173,20 @@ def pair_of(name: str, other: str, known: Collection[str], others: Collection[st
     return next((way for way in ways if others is None or way[1] in others), ways[0] if ways else name_and_value(name))
 
 
-def nodes_named(model: Model, option: str, texts: Iterable[str]) -> Iterator[int]:
+def nodes_named(model: Model, option: str, texts: Iterable[str]) -> list[int]:
     """The nodes, by identity, whose names or operators are in the texts of an option, or match a pattern there.
 
     Raises: EditError for a name that no node has.
     """
     nodes = [node for message in all_messages(model) for node in message.node]
     known = {name for node in nodes for name in (node.op_type, node.name) if name}
+    chosen: set[str] = set()
     for text in names_of(option, texts, known):
         names = names_like(text, known)
         if not names:
             raise EditError(f"no operator or node is called {text!r}{nearest(text, sorted(known))}")
-        yield from (id(node) for node in nodes if not names.isdisjoint((node.op_type, node.name)))
+        chosen |= names
+    return [id(node) for node in nodes if not chosen.isdisjoint((node.op_type, node.name))]
 
 
 def names_chosen(option: str, texts: Iterable[str], known: Collection[str], kind: str) -> set[str]:

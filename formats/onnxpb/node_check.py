@@ -15,7 +15,7 @@ from formats.onnxruntime import BEFORE_ONNX
 from formats.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from formats.ir.model import Attribute, Function, Node, OperatorSetId
     from formats.onnxpb.operator_sets import OperatorForm, ParameterCounts
@@ -26,16 +26,25 @@ REMOVED = {"ATen", "Affine", "ConstantFill", "Crop", "DynamicSlice", "GRUUnit", 
 REMOVED |= {"ParametricSoftplus", "Scale", "ScaledTanh"}
 
 
-class NodeCheck:
-    """Checks the nodes of one graph or function with its operator sets.
+FunctionsByName = dict[str, dict[str, list["Function"]]]
+"""The functions of a model by domain and name; several differ in the overload."""
 
-    `imports` are the operator sets, `functions` the model's functions by domain and name.
-    """
+
+def functions_by_name(functions: Iterable[Function]) -> FunctionsByName:
+    """The functions by domain and name."""
+    found: FunctionsByName = {}
+    for function in functions:
+        found.setdefault(function.domain or ONNX, {}).setdefault(function.name or "", []).append(function)
+    return found
+
+
+class NodeCheck:
+    """Checks the nodes of one graph or function with its operator sets, and with the functions of the model."""
 
     def __init__(
         self,
         imports: Sequence[OperatorSetId],
-        functions: Mapping[tuple[str, str], Sequence[Function]],
+        functions: FunctionsByName,
         ir_version: int,
         in_function: bool,
     ) -> None:
@@ -44,7 +53,6 @@ class NodeCheck:
         if ir_version < FIRST_WITH_OPERATOR_SETS:
             self.versions.setdefault(ONNX, 1)
         self.functions = functions
-        self.domains_of_functions = {domain for domain, _ in functions} - {ONNX}
         self.ir_version, self.in_function = ir_version, in_function
 
     def problems(self, node: Node) -> Iterator[tuple[str, str, str]]:
@@ -65,14 +73,14 @@ class NodeCheck:
             other = next(iter(self.spelled))
             detail = f"the node has the domain {node.domain or ''!r}, and the import {other!r}"
             yield "V210", "", f"{detail}: these are the same, but not for onnx.checker"
-        if called := self.functions.get((domain, operator)):
+        if called := self.functions.get(domain, {}).get(operator):
             if len(called) == 1:  # else the overload decides
                 yield from _call(operator, called[0], inputs, outputs)
             return
         version = self.versions.get(domain)
         known = newest(domain)
         if version is None or known is None or version > known:
-            if domain in self.domains_of_functions:
+            if domain in self.functions and domain != ONNX:
                 yield "V408", "", f"the model has functions of {domain:.80}, but none is called {operator:.80}"
             return
         form = form_of(domain, operator, version)

@@ -311,7 +311,7 @@ def plan_model(model: Model, destination: Path) -> WritePlan:
     graph = whole.graph or Graph()
     domains = {domain_key(node.domain) for _, inner in all_graphs(graph) for node in inner.node}
     _check(model, graph, domains - set(versions))
-    used = [(domain, version) for domain, version in versions.items() if domain in domains | {""}]
+    used = [(domain, version) for domain, version in versions.items() if domain in domains or not domain]
     encoder = OrtEncoder(types, versions)
     table: Table = {
         "ir_version": model.ir_version or 0,

@@ -18,7 +18,7 @@ from formats.ir import FIRST_WITH_OPERATOR_SETS, NEWEST_IR_VERSION, ONNX, dtypes
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.model import Function, SparseTensor
 from formats.onnxpb.newer_parts import newer_parts
-from formats.onnxpb.node_check import NodeCheck
+from formats.onnxpb.node_check import NodeCheck, functions_by_name
 from formats.onnxruntime import small_constants
 from formats.options import make_options
 from formats.tensordata.file import AbsentFile, File, with_storage
@@ -254,9 +254,7 @@ def _check_graphs(model: Model, *, in_order: bool) -> Iterator[Finding]:
         yield from starmap(finding_of, version_problems(model))
         yield from (finding_of("V207", where, detail) for where, detail in newer_parts(model))
         yield from starmap(finding_of, function_problems(model))
-    functions: dict[tuple[str, str], list[Function]] = {}
-    for function in model.functions:
-        functions.setdefault((function.domain or ONNX, function.name or ""), []).append(function)
+    functions = functions_by_name(model.functions)
     parts: list[tuple[str, Graph | Function, Sequence[OperatorSetId]]] = []
     if model.graph is not None:
         parts.append(("graph", model.graph, model.opset_import))
