@@ -1,0 +1,95 @@
+"""Every verb, option and edit takes time and memory in proportion to what can be many.
+
+By day, small sizes are timed in this process; `.ci/nightly` takes large ones, and their memory, in a process for each.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from itertools import product
+from math import log
+from pathlib import Path
+
+import pytest
+
+from formats.onnxpb.encryption import crypt
+from tests.growth import EDITS, IN_FOLDER, IN_MODEL, Cost, costs, make
+from tests.routes import LINES
+from tests.systems import NIGHT, OF_THE_DAY
+
+pytestmark = pytest.mark.outer
+MOST = 1.15  # of the exponent: 1 is linear, 2 quadratic
+TRIES = 5  # another process can make a run longer, never shorter
+TINY = 4
+LEAST = Cost(0.3, 64 << 20) if NIGHT else Cost(0.02, sys.maxsize)  # less is not measured well; by day, no memory is
+# The small and the large size of each kind.
+BY_DAY = dict.fromkeys(IN_MODEL, (400, 4000)) | dict.fromkeys(IN_FOLDER, (50, 500))
+BY_NIGHT = dict.fromkeys(IN_MODEL, (25_000, 400_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
+BY_NIGHT |= {"weights": (100_000, 1_000_000), "functions": (10_000, 100_000), "models": (100, 10_000)}
+SIZES = BY_NIGHT if NIGHT else BY_DAY
+CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES)]
+PARTS = 20 if NIGHT else 24
+
+
+def is_of_today(use: str, kind: str) -> bool:
+    """Whether a case is in the part of the day; all edits are, with small sizes."""
+    return (use in EDITS and not NIGHT) or zlib.crc32(f"{use} {kind}".encode()) % PARTS == OF_THE_DAY % PARTS
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
+    """Return a function that makes the folder of a kind and size."""
+    root = tmp_path_factory.mktemp("growth")
+
+    def folder(kind: str, count: int) -> Path:
+        path = root / f"{kind} {count}"
+        if not path.exists():
+            make(kind, count, path)
+        return path
+
+    return folder
+
+
+def exponents(tiny: Cost, small: Cost, large: Cost, ratio: float) -> list[float]:
+    """By which power of the size the time and the memory grow, without what a tiny size takes."""
+    return [
+        log(max(most - start, least) / max(some - start, least), ratio)
+        for start, some, most, least in zip(tiny, small, large, LEAST, strict=True)
+    ]
+
+
+def test_exponents() -> None:
+    """What does not depend on the size has no part in the exponent; what is too little to be measured is 0."""
+    assert exponents(Cost(1, 0), Cost(2, 0), Cost(5, 0), 4) == [1, 0]
+    assert exponents(Cost(1, 0), Cost(2, 0), Cost(17, 0), 4) == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("use", "kind"), sorted(filter(lambda case: is_of_today(*case), CASES), key=lambda case: case[1])
+)
+def test_work_grows_with_the_number(
+    use: str, kind: str, folder_of: Callable[[str, int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can be many takes time and memory in proportion to how many there are."""
+    monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
+    folders = [folder_of(kind, count) for count in (TINY, *SIZES[kind])]
+    least = [Cost(float("inf"), sys.maxsize)] * len(folders)
+    for _ in range(TRIES):
+        least = [Cost(*map(min, old, new)) for old, new in zip(least, measured(use, folders), strict=True)]
+        found = exponents(*least, ratio=SIZES[kind][1] / SIZES[kind][0])
+        if max(found) < MOST:
+            break
+    assert max(found) < MOST, least
+
+
+def measured(use: str, folders: list[Path]) -> list[Cost]:
+    """What a use takes in each folder; by night in a process that has nothing else in memory."""
+    if not NIGHT:
+        return costs(use, folders)
+    command = [sys.executable, "-m", "tests.growth", use, *map(str, folders)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True, check=True)
+    return [Cost(*each) for each in json.loads(done.stdout)]
