@@ -137,7 +137,7 @@ def merge_in(first: Model, second: Model, connect: Sequence[tuple[str, str]], pr
 
 def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> list[_Link]:
     """The values that are connected, checked."""
-    links: list[_Link] = []
+    links: dict[str, _Link] = {}  # by the name of the input
     ends = {value.name or "": value for value in (*main_graph(first).input, *main_graph(first).output)}
     starts = {value.name or "": value for value in main_graph(second).input}
     for given in connect:
@@ -147,12 +147,12 @@ def _links(first: Model, second: Model, connect: Sequence[tuple[str, str]]) -> l
             raise EditError(f"the first model has no output {output!r}{nearest(output, outputs, kind='output')}")
         if name not in starts:
             raise EditError(f"the second model has no input {name!r}{nearest(name, starts, kind='input')}")
-        if any(link.input.name == name for link in links):
+        if name in links:
             raise EditError(f"the input {name} is connected twice")
-        links.append(_Link(ends[output], starts[name]))
-    for link in links:
+        links[name] = _Link(ends[output], starts[name])
+    for link in links.values():
         _check_types(link)
-    return links
+    return [*links.values()]
 
 
 def _check_types(link: _Link) -> None:

@@ -32,6 +32,7 @@ def add_outputs_in(model: Model, texts: Sequence[str]) -> EditResult:
     graph = main_graph(model)
     made = dict.fromkeys(name for node in graph.node for name in node.output if name)
     known = made | dict.fromkeys(tensor.name for tensor in graph.initializer if tensor.name)
+    places = {name: place for place, name in enumerate(known)}
     before = {value.name for value in graph.output}
     wanted: dict[str, None] = {}
     for text in names_of("add_output", texts, known):
@@ -39,7 +40,7 @@ def add_outputs_in(model: Model, texts: Sequence[str]) -> EditResult:
         if not found:
             check_names(graph, [text], graph.output, "output")
             raise EditError(f"{text} is an input of the model; an output must be a weight, or made by a node")
-        wanted.update((name, None) for name in known if name in found)
+        wanted.update(dict.fromkeys(sorted(found, key=places.__getitem__)))
     new = [name for name in wanted if name not in before]
     types, losses = interface_of(model, [], new)
     graph.value_info = [value for value in entries(graph, "value_info") if value.name not in types]

@@ -228,9 +228,9 @@ def rewrite_in(model: Model, pattern: Callable[..., Any], replacement: Callable[
     """
     rewriting = _Rewriting(model, _Pattern(pattern), replacement)
     changed = rewriting.rewrite(main_graph(model), model.opset_import)
-    for function in model.functions:
-        if rewriting.rewrite(function, function.opset_import):
-            changed.update(name for node in main_graph(model).node for name in node.output)
+    in_functions = {name for each in model.functions for name in rewriting.rewrite(each, each.opset_import)}
+    if in_functions:
+        changed.update(name for node in main_graph(model).node for name in node.output)
     if changed:
         bypass_in(model, lambda node: id(node) in rewriting.identities)
         in_order(model, own=True, must=True)

@@ -71,19 +71,20 @@ def read_at_load(model: Model, names: Collection[str]) -> set[str]:
         return set()
     functions = functions_of(model.functions)
     read: set[str] = set()
-    calls: list[tuple[list[str], list[str]]] = []  # the inputs of calls, and those of the functions
+    passed: dict[str, list[str]] = {}  # for each input of a function, what calls give it
     for _, node in walk.nodes(model):
         operators = READ_AT_LOAD if node.domain in STANDARD_DOMAINS else MICROSOFT_AT_LOAD
         if (function := functions.get(key_of(node.domain, node.op_type, node.overload))) is not None:
-            calls.append((node.input, function.input))
+            for name, inner in zip(node.input, function.input, strict=False):
+                passed.setdefault(inner, []).append(name)
         elif node.domain in (*STANDARD_DOMAINS, MICROSOFT):
             places = operators.get(node.op_type or "", ())
             read.update(node.input[index] for index in places if index < len(node.input))
-    known = -1
-    while known < len(read):  # functions may call others
-        known = len(read)
-        for given, inputs in calls:
-            read.update(name for name, inner in zip(given, inputs, strict=False) if inner in read)
+    waiting = [*read]
+    while waiting:  # functions may call others
+        for name in passed.pop(waiting.pop(), ()):
+            read.add(name)
+            waiting.append(name)
     return read.intersection(names)
 
 

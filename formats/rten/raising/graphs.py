@@ -400,16 +400,16 @@ class GraphRaiser:
     def _subgraph_outputs(self, kinds: Sequence[ValueKind]) -> list[ValueInfo]:
         """The outputs of a subgraph. A node in it makes each of them, as ONNX demands."""
         made_here = {name for node in self._nodes for name in node.output}
-        outputs: list[ValueInfo] = []
+        outputs: dict[str, ValueInfo] = {}
         for rten_name, kind in zip(self.output_names, kinds, strict=True):
             name = self._view(self.value(rten_name), kind.elem_type)
             made_here.update(self._nodes[-1].output if self._nodes else ())
-            if name not in made_here or any(name == output.name for output in outputs):
+            if name not in made_here or name in outputs:
                 copy = self._shared.names.new(f"{rten_name}/output")
                 self._append(make_node("Identity", [name], [copy]))
                 name = copy
-            outputs.append(value_info(name, kind, None))
-        return outputs
+            outputs[name] = value_info(name, kind, None)
+        return [*outputs.values()]
 
     def _value_infos(self) -> list[ValueInfo]:
         """The types in the file of values that are neither inputs nor outputs."""
