@@ -120,8 +120,8 @@ def functions(model: onnx.ModelProto, count: int) -> None:
     model.ir_version = max(model.ir_version, 8)
     model.opset_import.append(helper.make_opsetid("own", 1))
     for index in range(count):
-        body = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
-        made = helper.make_function("own", f"F{index}", ["x"], ["y"], body, model.opset_import[:1])
+        body = [helper.make_node("Identity", ["given"], ["same"]), helper.make_node("Relu", ["same"], ["made"])]
+        made = helper.make_function("own", f"F{index}", ["given"], ["made"], body, model.opset_import[:1])
         model.functions.append(made)
     calls = [helper.make_node(f"F{index}", [names[index]], [names[index + 1]], domain="own") for index in range(count)]
     begin(model, calls, names[-1])
