@@ -29,7 +29,8 @@ LEAST = Cost(0.3, 64 << 20) if NIGHT else Cost(0.02, sys.maxsize)  # less is not
 # The small and the large size of each kind.
 BY_DAY = dict.fromkeys(IN_MODEL, (400, 4000)) | dict.fromkeys(IN_FOLDER, (50, 500))
 BY_NIGHT = dict.fromkeys(IN_MODEL, (12_500, 100_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
-BY_NIGHT |= {"nodes": (12_500, 200_000), "functions": (5000, 80_000)}  # RTen reads a million tables
+BY_NIGHT |= {"nodes": (12_500, 150_000), "ends": (5000, 60_000)}  # a file for RTen or onnxruntime has a million tables
+BY_NIGHT |= dict.fromkeys(("branches", "nested", "functions"), (4000, 40_000))
 SIZES = BY_NIGHT if NIGHT else BY_DAY
 CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES)]
 PARTS = 20 if NIGHT else 24
