@@ -25,12 +25,11 @@ pytestmark = pytest.mark.outer
 MOST = 1.15  # of the exponent: 1 is linear, 2 quadratic
 TRIES = 5  # another process can make a run longer, never shorter
 TINY = 4
-LEAST = Cost(0.3, 64 << 20) if NIGHT else Cost(0.02, sys.maxsize)  # less is not measured well; by day, no memory is
+LEAST = Cost(0.1, 16 << 20) if NIGHT else Cost(0.02, sys.maxsize)  # less is not measured well; by day, no memory is
 # The small and the large size of each kind.
 BY_DAY = dict.fromkeys(IN_MODEL, (400, 4000)) | dict.fromkeys(IN_FOLDER, (50, 500))
-BY_NIGHT = dict.fromkeys(IN_MODEL, (12_500, 100_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
-BY_NIGHT |= {"nodes": (12_500, 150_000), "ends": (5000, 60_000)}  # a file for RTen or onnxruntime has a million tables
-BY_NIGHT |= dict.fromkeys(("branches", "nested", "functions"), (4000, 40_000))
+BY_NIGHT = dict.fromkeys(IN_MODEL, (4000, 40_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
+BY_NIGHT["functions"] = (2000, 20_000)  # files for RTen and onnxruntime have at most a million tables
 SIZES = BY_NIGHT if NIGHT else BY_DAY
 CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES)]
 PARTS = 20 if NIGHT else 24
