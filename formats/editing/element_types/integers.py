@@ -47,11 +47,8 @@ _PLACES: Final = {
 }
 # The input with places in the first one: numbers that are none of them would be a mistake.
 _INDEX_INPUTS: Final = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterElements": 1, "ScatterND": 1}
-_INDIFFERENT: Final = (
-    "Cast",
-    "Shape",
-    "Size",
-)  # they take either type for the same result, so nothing is cast for them
+# They take either type for the same result, so nothing is cast for them.
+_INDIFFERENT: Final = ("Cast", "Shape", "Size")
 # Operators that say by a type what they make, and those of which onnxruntime lacks combinations of types.
 _STAYING: Final = ("BitCast", "EyeLike", "OptionalGetElement", "CenterCropPad", "OneHot")
 _BOTH: Final = frozenset((INT32, INT64))
@@ -135,12 +132,14 @@ def _negated(node: Node, given: list[Interval]) -> Interval:
 
 def _bounded(node: Node, given: list[Interval]) -> Interval:
     """Numbers with a lower and an upper bound, which are the second and third input."""
-    (least, greatest), low, high = given[0], given[1].least, given[2].greatest
-    if low is not None:
-        least, greatest = max(low, low if least is None else least), None if greatest is None else max(greatest, low)
-    if high is not None:
-        least, greatest = None if least is None else min(least, high), min(high, high if greatest is None else greatest)
-    return Interval(least, greatest)
+    interval, low, high = given[:3]
+    if _takes(node, 1):
+        leasts = [number for number in (interval.least, low.least) if number is not None]
+        interval = Interval(max(leasts, default=None), union([interval, low]).greatest)
+    if _takes(node, 2):
+        greatests = [number for number in (interval.greatest, high.greatest) if number is not None]
+        interval = Interval(union([interval, high]).least, min(greatests, default=None))
+    return interval
 
 
 def _total(node: Node, given: list[Interval]) -> Interval:
