@@ -22,7 +22,7 @@ from formats.ir.model import entries
 from formats.ir.storage import constant_of
 from formats.onnxpb.operator_sets import Parameter, signature_of
 from formats.onnxpb.value_types import TypeUse
-from formats.rten.convert.value_types import Interval
+from formats.rten.convert.value_types import Interval, corners, greatest_of, least_of, opposite, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -56,51 +56,35 @@ _UNKNOWN: Final = Parameter("", is_same=True)  # of an operator that ONNX does n
 _SLICE_ENDS: Final = (1, 2)  # the inputs of a Slice in which a number beyond all dims means the end
 
 
-def union(intervals: Sequence[Interval]) -> Interval:
-    """The smallest interval with all numbers of some."""
-    leasts, greatests = [each.least for each in intervals], [each.greatest for each in intervals]
-    least = None if None in leasts else min((number for number in leasts if number is not None), default=None)
-    greatest = None if None in greatests else max((number for number in greatests if number is not None), default=None)
-    return Interval(least, greatest)
-
-
 def _takes(node: Node, place: int) -> bool:
     return place < len(node.input) and bool(node.input[place])
 
 
 def _of(*places: int) -> Rule:
     """The numbers are those of some inputs."""
-    return lambda node, given: union([given[place] for place in places if _takes(node, place)])
+    return lambda node, given: union(*(given[place] for place in places if _takes(node, place)))
 
 
 def _of_all(node: Node, given: list[Interval]) -> Interval:
-    return union(given[: len(node.input)])
+    return union(*given[: len(node.input)])
 
 
 def _with_zero(node: Node, given: list[Interval]) -> Interval:
-    return union([given[0], Interval(0, 0)])
+    return union(given[0], Interval(0, 0))
 
 
 def _padded(node: Node, given: list[Interval]) -> Interval:
-    return union([given[0], given[2] if _takes(node, 2) else Interval(0, 0)])
+    return union(given[0], given[2] if _takes(node, 2) else Interval(0, 0))
 
 
 def _scattered(node: Node, given: list[Interval]) -> Interval:
     reduction = attribute_named(node, "reduction")
-    return ANY if reduction is not None and reduction.s not in (None, b"none") else union([given[0], given[2]])
+    return ANY if reduction is not None and reduction.s not in (None, b"none") else union(given[0], given[2])
 
 
 def _corners(function: Callable[[int, int], int]) -> Rule:
     """A function of two inputs whose extremes are at the ends of both."""
-
-    def rule(node: Node, given: list[Interval]) -> Interval:
-        (a, b), (c, d) = given[0], given[1]
-        if a is None or b is None or c is None or d is None:
-            return ANY
-        ends = [function(one, other) for one in (a, b) for other in (c, d)]
-        return Interval(min(ends), max(ends))
-
-    return rule
+    return lambda node, given: corners(function, given[0], given[1])
 
 
 def _divided(node: Node, given: list[Interval]) -> Interval:
@@ -126,20 +110,13 @@ def _magnitude(node: Node, given: list[Interval]) -> Interval:
 
 
 def _negated(node: Node, given: list[Interval]) -> Interval:
-    least, greatest = given[0]
-    return Interval(None if greatest is None else -greatest, None if least is None else -least)
+    return opposite(given[0])
 
 
 def _bounded(node: Node, given: list[Interval]) -> Interval:
     """Numbers with a lower and an upper bound, which are the second and third input."""
-    interval, low, high = given[:3]
-    if _takes(node, 1):
-        leasts = [number for number in (interval.least, low.least) if number is not None]
-        interval = Interval(max(leasts, default=None), union([interval, low]).greatest)
-    if _takes(node, 2):
-        greatests = [number for number in (interval.greatest, high.greatest) if number is not None]
-        interval = Interval(union([interval, high]).least, min(greatests, default=None))
-    return interval
+    interval = greatest_of(given[0], given[1]) if _takes(node, 1) else given[0]
+    return least_of(interval, given[2]) if _takes(node, 2) else interval
 
 
 def _total(node: Node, given: list[Interval]) -> Interval:
@@ -162,7 +139,7 @@ def _filled(node: Node, given: list[Interval]) -> Interval:
 
 def _counted(node: Node, given: list[Interval]) -> Interval:
     """Numbers between two ends; onnxruntime needs their distance in the same type."""
-    return union(given[:2]) if HELD.holds(_corners(lambda a, b: b - a)(node, given)) else ANY
+    return union(*given[:2]) if HELD.holds(_corners(lambda a, b: b - a)(node, given)) else ANY
 
 
 # Operators whose results are numbers of their first input.
@@ -347,7 +324,7 @@ class Integers:
         if graph is self._main:
             given = [(here, name) for name in inputs if (here, name) not in self.constants]
             self._ranges.update(
-                (each, union([HELD, self._ranges.get(each, HELD)])) for each in given if self._is_int64(each)
+                (each, union(HELD, self._ranges.get(each, HELD))) for each in given if self._is_int64(each)
             )
             self._native.update(given if self._keeps_interface else ())
         self._fixed |= self.constants
@@ -389,7 +366,7 @@ class Integers:
         self._ranges.update((value, self._any_of(others)) for value, others in given.items())
 
     def _any_of(self, values: Sequence[Value]) -> Interval:
-        return union([*map(self._range, values)])
+        return union(*map(self._range, values))
 
     def _made(self, node: Node, values: Mapping[str, Value]) -> Iterator[Interval]:
         """The numbers of the outputs of a node without graphs."""
