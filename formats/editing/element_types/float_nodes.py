@@ -91,9 +91,8 @@ FLOAT_TYPES: Final = {
 }
 ELEMENT_TYPES: Final = {**FLOAT_TYPES, "int32": ElementType(INT32, (INT64,), in_sequences=False)}
 
-FloatKind: TypeAlias = typing.Literal[
-    "tensor", "container", "other"
-]  # a float32 tensor, a sequence or optional of such, or neither
+# A tensor of the old type, a sequence or optional of such, or neither.
+FloatKind: TypeAlias = typing.Literal["tensor", "container", "other"]
 _NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16, INT32, INT64)}
 
 

@@ -35,9 +35,8 @@ MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()
 MAX_EXPONENT: Final = 64  # of e, for which an interval is computed
 _EXACT: Final[set[Rule[Interval]]] = set()
-_STEPS: Final[
-    dict[Rule[Interval], Callable[[list[int]], int]]
-] = {}  # the exponent of the results' step, from the inputs'
+# The exponent of the results' step, from the inputs'.
+_STEPS: Final[dict[Rule[Interval], Callable[[list[int]], int]]] = {}
 
 R = TypeVar("R", bound="Rule[Interval]")
 
