@@ -197,8 +197,12 @@ def _labels(node: Node) -> Interval:
     return Interval(min(numbers + others), max(numbers + others)) if numbers else ANY
 
 
-def _is_tensor(type_text: str) -> bool:
-    return type_text.startswith("tensor(")
+def _index_names(graph: Graph) -> Iterator[str]:
+    """The names of the values with which nodes of a graph choose places in a tensor."""
+    for node in graph.node:
+        place = _INDEX_INPUTS.get(node.op_type or "", len(node.input))
+        if node.domain in STANDARD_DOMAINS and place < len(node.input):
+            yield node.input[place]
 
 
 class _Group(NamedTuple):
@@ -290,7 +294,7 @@ class Integers:
         if id(node) in self._keep:
             return Why.NAMED
         parameters = (*signature.inputs, *signature.outputs)
-        if node.op_type in _STAYING or any(not any(map(_is_tensor, signature.allowed(each))) for each in parameters):
+        if node.op_type in _STAYING or not all(map(signature.may_be_tensor, parameters)):
             return Why.INT64_ONLY
         return None
 
@@ -314,27 +318,8 @@ class Integers:
     def _follow(self, graph: Graph) -> None:
         """Find the numbers of the values of a graph, from front to back, and which nodes cannot become INT32."""
         values, here = self._scopes[id(graph)], id(graph)
-        inputs = {stated.name or "" for stated in graph.input}
-        sparse = [entry.values for entry in entries(graph, "sparse_initializer") if entry.values is not None]
-        for tensor in (*graph.initializer, *sparse):
-            value = (here, tensor.name or "")
-            self._ranges[value] = _interval_of(tensor)
-            if self._are_inputs or tensor.name not in inputs:
-                self.constants.add(value)
-        if graph is self._main:
-            given = [(here, name) for name in inputs if (here, name) not in self.constants]
-            self._ranges.update(
-                (each, union(HELD, self._ranges.get(each, HELD))) for each in given if self._is_int64(each)
-            )
-            self._native.update(given if self._keeps_interface else ())
-        self._fixed |= self.constants
-        places = (
-            node.input[place]
-            for node in graph.node
-            if node.domain in STANDARD_DOMAINS
-            and (place := _INDEX_INPUTS.get(node.op_type or "", len(node.input))) < len(node.input)
-        )
-        indices = {(here, name) for name in places}
+        self._note_given(graph)
+        indices = {(here, name) for name in _index_names(graph)}
         for node in graph.node:
             self._follow_graphs(node, values)
             if is_constant_node(node):
@@ -348,6 +333,23 @@ class Integers:
             self._groups[id(node)] = groups = [*self._groups_of(node, values)]
             reasons = {group.parameter: self._why_stays(node, group, values) for group in groups}
             self._why[id(node)] = {parameter: why for parameter, why in reasons.items() if why}
+
+    def _note_given(self, graph: Graph) -> None:
+        """Find the numbers of the initializers of a graph, and those of the inputs of the main one."""
+        here, inputs = id(graph), {stated.name or "" for stated in graph.input}
+        sparse = [entry.values for entry in entries(graph, "sparse_initializer") if entry.values is not None]
+        for tensor in (*graph.initializer, *sparse):
+            value = (here, tensor.name or "")
+            self._ranges[value] = _interval_of(tensor)
+            if self._are_inputs or tensor.name not in inputs:
+                self.constants.add(value)
+        if graph is self._main:
+            given = [(here, name) for name in inputs if (here, name) not in self.constants]
+            self._ranges.update(
+                (each, union(HELD, self._ranges.get(each, HELD))) for each in given if self._is_int64(each)
+            )
+            self._native.update(given if self._keeps_interface else ())
+        self._fixed |= self.constants
 
     def _follow_graphs(self, node: Node, values: Mapping[str, Value]) -> None:
         """Find the numbers in the graphs of a node, and which values in and around them have one type."""
@@ -435,10 +437,9 @@ class Integers:
                 is_of_group = parameters[min(index, len(parameters) - 1)].name == group.parameter
                 if name and is_of_group and not (name in values and self._type(values[name])):
                     return Why.UNKNOWN
-        unlimited = (
-            [group.takes[index] for index in _SLICE_ENDS if index in group.takes] if node.op_type == "Slice" else []
-        )
-        ends = {value for value in unlimited if value in self.constants} if group.parameter == "Tind" else set()
+        ends: set[Value] = set()
+        if node.op_type == "Slice" and group.parameter == "Tind":
+            ends = self.constants.intersection(group.takes[index] for index in _SLICE_ENDS if index in group.takes)
         if not all(self.is_held(value) for value in (*group.takes.values(), *group.makes) if value not in ends):
             return Why.UNPROVEN
         return Why.SIZES if is_of_sizes else None
