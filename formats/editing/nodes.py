@@ -5,6 +5,7 @@ Spec: onnx.proto, AttributeProto, NodeProto and ValueInfoProto; ONNX operators, 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -136,12 +137,12 @@ def _number(elem_type: Any) -> int:
     for row in dtypes.DATA_TYPES:
         if isinstance(elem_type, str) and elem_type.lower() in (row.name.lower(), row.numpy_name):
             return row.number
-    if not isinstance(elem_type, (int, str)):
+    if not isinstance(elem_type, (int, str, type(None))):  # of which numpy makes the type of float64
         import numpy
 
-        row_of = dtypes.from_numpy_dtype(numpy.dtype(elem_type))
-        if row_of is not None:
-            return row_of.number
+        with suppress(TypeError):  # no type of numpy
+            if row_of := dtypes.from_numpy_dtype(numpy.dtype(elem_type)):
+                return row_of.number
     raise EditError(f"ONNX has no element type {elem_type!r:.80}")
 
 

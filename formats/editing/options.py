@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_DIM = (1 << 63) - 1
+MOST_NAMED = 10  # nodes, values or parts that an error names
 
 
 def _sizes(value: Any) -> Mapping[str, int | str]:

@@ -59,6 +59,10 @@ class TypeSignature(NamedTuple):
         """The types that a parameter may have."""
         return self.sets.get(parameter.name) or frozenset((parameter.name,))
 
+    def may_be_tensor(self, parameter: Parameter) -> bool:
+        """Whether a tensor is among the types that a parameter may have."""
+        return any(text.startswith("tensor(") for text in self.allowed(parameter))
+
 
 def _sections(name: str) -> dict[str, list[str]]:
     """The lines of a file next to this module, by the heading in brackets above them."""

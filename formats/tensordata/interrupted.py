@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, TypeVar
@@ -19,26 +20,18 @@ from formats.tensordata.replacing.journal import MAX_JOURNAL_BYTES, content_of, 
 from formats.tensordata.replacing.lock import is_locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
 MAX_FOUND_BYTES = 64 << 20  # of all journals in a folder that are read for one model
+MAX_STRANGE = 10  # hidden files that are told, of a folder that somebody may have filled with them
 MAX_FOUND = 1000  # journals in a folder that are looked at for one model
 OPEN_ATTEMPTS = 200  # a file takes its place within milliseconds, or seconds on a slow disk
 MISSES = 3  # after so many looks without a model and a journal, there is none
 OPEN_WAIT_SECONDS = 0.02
-READ_WAITS = (
-    0.0,
-    0.01,
-    0.02,
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1.0,
-    1.0,
-)  # the wait before a replaced file is read again, in seconds
+# The wait before a replaced file is read again, in seconds.
+READ_WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
 
 
 def owner_of(path: Path) -> Path | None:
@@ -153,18 +146,20 @@ def _open_new(path: Path, owner: Path) -> File | None:
     return file
 
 
-def strange_files(path: Path) -> Iterator[HiddenFileError]:
+def strange_files(path: Path) -> list[HiddenFileError]:
     """What is wrong with hidden files that may concern the model at `path`, and are damaged or may not be followed.
 
-    Another model's journal is not parsed; a look at that model tells whether it is damaged.
+    There are at most `MAX_STRANGE`. Another model's journal is not parsed; a look at that model tells whether it is
+    damaged.
     """
     if is_address(path) or is_stream(path):
-        return
+        return []
     own = hidden_path(Path(os.path.realpath(path)), "undo"), journal_path(path)
-    for place in dict.fromkeys((*own, *_journals_beside(path))):
-        error = _strange(place) or (_damage(place) if place in own and os.path.lexists(place) else None)
-        if error is not None:
-            yield error
+    places = dict.fromkeys((*own, *_journals_beside(path)))
+    errors = (
+        _strange(place) or (_damage(place) if place in own and os.path.lexists(place) else None) for place in places
+    )
+    return [*islice(filter(None, errors), MAX_STRANGE)]
 
 
 def _damage(place: Path) -> HiddenFileError | None:

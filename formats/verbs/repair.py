@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, un
 from formats.verbs.arguments import local_path_of
 from formats.verbs.report import fields_as_json
 from formats.verbs.steps.replacement import backup_of
-
-MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
         if unused:
             raise unused[0]
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))
-    notes = tuple(f"{error.path}: not used: {error.message}" for error in islice(strange_files(model), MAX_STRANGE))
+    notes = tuple(f"{error.path}: not used: {error.message}" for error in strange_files(model))
     return Repair(model, completed, put_back, tuple(removed), notes, _refused(model))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, replace
-from itertools import chain, islice, starmap
+from itertools import chain, starmap
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from formats.verbs.inspect import MissingFile
 
 MAX_FINDINGS = 1000  # reported about graphs, and about tensors
-MAX_STRANGE = 10  # hidden files, of a folder that somebody may have filled with them
 SMALL_BYTES = 1 << 10  # of a tensor that is read to count its elements
 MAX_GAP_BYTES = 1 << 16  # between tensors of a data file: no alignment makes larger ones
 
@@ -175,7 +174,7 @@ def _verify(
     if is_interrupted(path):
         detail = "a write of this model was interrupted, and only a part can be read; `formats repair` completes it"
         notes.append(finding_of("V111", "", detail))
-    strange = islice(strange_files(path), MAX_STRANGE)
+    strange = strange_files(path)
     notes += (finding_of(HIDDEN, str(error.path), f"not used: {error.message}") for error in strange)
     all_spans = ((where, tensor, span_of(tensor)) for where, tensor in tensors)
     spans = [

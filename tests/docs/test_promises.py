@@ -141,7 +141,7 @@ NUMBERS = (  # what the pages say, with the numbers of the code, and of the test
     f"and {keys.MAX_KEY_BYTES:,} bytes for a key file",
     f"Messages may be nested {contract.MAX_DEPTH} deep",
     f"lists the first {verify.MAX_FINDINGS:,} findings of each kind",
-    f"name up to {words(verify.MAX_STRANGE)} such files",
+    f"name up to {words(interrupted.MAX_STRANGE)} such files",
     f"wait for it for at most {lock.WAIT_SECONDS:.0f} seconds",
     f"A journal has at most {mib(journal.MAX_JOURNAL_BYTES)}",
     f"at most {interrupted.MAX_FOUND:,} journals and {mib(interrupted.MAX_FOUND_BYTES)} in a folder",

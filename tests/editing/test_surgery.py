@@ -152,8 +152,13 @@ def test_value_infos_are_those_of_onnx(kind: Any, dims: Any) -> None:
     """A value info is that which onnx makes."""
     mine = formats.to_onnx(formats.Model(graph=formats.Graph(input=[make_value_info("x", kind, dims)])))
     assert mine.graph.input[0] == helper.make_tensor_value_info("x", 1, dims)
-    with pytest.raises(formats.EditError, match="ONNX has no element type 'float33'"):
-        make_value_info("x", "float33")
+
+
+@pytest.mark.parametrize("kind", ["float33", None, 3.5, object()])
+def test_types_that_nobody_knows_are_refused(kind: Any) -> None:
+    """What is no type of ONNX or numpy is refused, also `None`, which numpy takes for float64."""
+    with pytest.raises(formats.EditError, match="ONNX has no element type"):
+        make_value_info("x", kind)
 
 
 def test_shapes_are_inferred() -> None:

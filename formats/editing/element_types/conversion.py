@@ -33,7 +33,7 @@ from formats.editing.element_types.float_nodes import (
 )
 from formats.editing.element_types.integers import Integers
 from formats.editing.nodes import make_attribute, make_node
-from formats.editing.options import Edit, EditResult
+from formats.editing.options import MOST_NAMED, Edit, EditResult
 from formats.editing.scopes import (
     all_messages,
     fresh,
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str]
 
 MOST_NODES, MOST_DEPTH = 1_000_000, 100  # of what replaces all calls of functions together
-NAMED = 10  # nodes that an error names
 QUANTIZING = ("DequantizeLinear", "QuantizeLinear")
 CAST_TO_BFLOAT16 = 13  # the first version of the set with a Cast to bfloat16
 CAST_TO_NUMBER = 6  # the first version of the set whose Cast names the type by its number
@@ -112,8 +111,8 @@ def to_dtype(
         integers = Integers(new, types, keeps_interface=keep_io_types, keep=named, lacks=lacks)
         if not keep_io_types and (ends := [*integers.refused()]):
             raise UnsupportedError(
-                f"{listed(ends, NAMED)} may have numbers that need more than 32 bits; `keep_io_types` keeps the types "
-                "of inputs and outputs"
+                f"{listed(ends, MOST_NAMED)} may have numbers that need more than 32 bits; `keep_io_types` keeps the "
+                "types of inputs and outputs"
             )
     work = _Conversion(new, to, keep_io_types, Operators(new.opset_import, to, lacks), integers)
     work.stays.update((node, Why.NAMED) for node in named if integers is None)
@@ -179,7 +178,7 @@ class _Conversion:
         if self.unknown and self.integers is None:
             raise UnsupportedError(
                 f"{self.to.name} needs the types of all values, and these are not known: "
-                f"{listed(self.unknown, NAMED, noun='value')}; add them to graph.value_info"
+                f"{listed(self.unknown, MOST_NAMED, noun='value')}; add them to graph.value_info"
             )
 
     def _find_values_of(
@@ -479,7 +478,7 @@ class _Conversion:
                     for word, names in self.interface
                     if names
                 )
-                for most in (0, NAMED)
+                for most in (0, MOST_NAMED)
             )
             now = f"the type is {type_name(self.to.number)} now"
             edits.append(Edit(self.to.kind, f"{now}: {every}", f"{now}: {short}"))
@@ -493,7 +492,7 @@ class _Conversion:
             detail = "ReduceMax and ReduceMin of no elements give the least and the greatest number of 32 bits"
             yield Loss("range", "graph", detail, SPECIAL)
         if self.integers is not None and self.keeping and (names := self._floats(main_graph(self.model).input)):
-            detail = f"integers in inputs are taken to be within 32 bits: {listed(names, NAMED, noun='input')}"
+            detail = f"integers in inputs are taken to be within 32 bits: {listed(names, MOST_NAMED, noun='input')}"
             yield Loss("range", "graph.input", detail, RANGE)
 
 

@@ -37,19 +37,8 @@ _PASSING_NAMES = (
 _PASSING: Final = frozenset(_PASSING_NAMES.split())
 _COMPARING: Final = ("Cos", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Sin")
 _SUMMING: Final = ("ReduceL1", "ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare")
-_OF_SUM: Final = (
-    "Add",
-    "Div",
-    "Log",
-    "Mul",
-    "Pow",
-    "Reciprocal",
-    "Sqrt",
-    "Squeeze",
-    "Unsqueeze",
-    "Reshape",
-    "Identity",
-)
+_OF_SUM_NAMES = "Add Div Identity Log Mul Pow Reciprocal Reshape Sqrt Squeeze Unsqueeze"
+_OF_SUM: Final = frozenset(_OF_SUM_NAMES.split())
 _FROM_SUM: Final = ("Log", "Pow", "Reciprocal", "Sqrt")  # of a number near zero, a number that is not
 _SHRINKING: Final = ("Div", "Log", "Reciprocal", "Sqrt")
 _TO_SUM: Final = ("Abs", *_SUMMING, "Pow", "Sqrt")  # numbers near zero

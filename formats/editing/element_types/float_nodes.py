@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from formats.ir.model import Attribute, Graph, Node, OperatorSetId, Type
+    from formats.onnxpb.operator_sets import Parameter, TypeSignature
     from formats.tensordata.plan import Seen
     from formats.tensordata.sources.transform import Beyond
 
@@ -91,9 +92,8 @@ FLOAT_TYPES: Final = {
 }
 ELEMENT_TYPES: Final = {**FLOAT_TYPES, "int32": ElementType(INT32, (INT64,), in_sequences=False)}
 
-FloatKind: TypeAlias = typing.Literal[
-    "tensor", "container", "other"
-]  # a float32 tensor, a sequence or optional of such, or neither
+# A tensor of the old type, a sequence or optional of such, or neither.
+FloatKind: TypeAlias = typing.Literal["tensor", "container", "other"]
 _NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16, INT32, INT64)}
 
 
@@ -382,39 +382,32 @@ class Operators:
                 return FloatForm(stays=Why.UNDEFINED)
             every = FloatParameters((True,), (True,))  # they all compute in float32, too
             return FloatForm(every, every)
-        ends = [
-            [(parameter, signature.allowed(parameter)) for parameter in parameters]
-            for parameters in (signature.inputs, signature.outputs)
-        ]
-        olds = [[any(map(to.replaces, types)) for _, types in end] for end in ends]
-        news = [
-            [
-                any(map(to.has, types)) and not (to.is_narrower and (name, parameter.name) in _OF_ATTRIBUTE)
-                for parameter, types in end
-            ]
-            for end in ends
-        ]
+        inputs, outputs = (self._ends(name, signature, ends) for ends in (signature.inputs, signature.outputs))
+        form = FloatForm(inputs, outputs, is_known=True)
+        why = self._why_stays(domain, name, signature, form)
+        return staying(form, why if any((*inputs.old, *outputs.old)) else None) if why else form
+
+    def _ends(self, name: str, signature: TypeSignature, ends: Sequence[Parameter]) -> FloatParameters:
+        """Which inputs or outputs of an operator get the new type, and which may have an old one."""
+        to, allowed = self._to, [signature.allowed(each) for each in ends]
+        stays = [to.is_narrower and (name, each.name) in _OF_ATTRIBUTE for each in ends]
+        new = (any(map(to.has, types)) and not stay for types, stay in zip(allowed, stays, strict=True))
+        return FloatParameters((*new,), tuple(any(map(to.replaces, types)) for types in allowed))
+
+    def _why_stays(self, domain: str, name: str, signature: TypeSignature, form: FloatForm) -> Why | None:
+        """Why an operator stays in its type; `None` if it need not."""
+        to, parameters = self._to, (*signature.inputs, *signature.outputs)
+        new, old = (*form.inputs.new, *form.outputs.new), (*form.inputs.old, *form.outputs.old)
         table = _STAY if to.is_narrower else _ONLY_BITS
-        is_of_sequences = name == "OptionalGetElement" or any(
-            not any(text.startswith("tensor(") for text in types) for end in ends for _, types in end
-        )
-        if (
-            name in table.get(domain, "").split()
-            or not any(map(any, news))
-            or (is_of_sequences and not to.in_sequences)
-        ):
-            why: Why | None = Why.UNDEFINED
-        elif self._lacks and any(
-            old and new and self._lacks(TypeUse(name, signature.since, parameter.name, to.text), version)
-            for end, end_olds, end_news in zip(ends, olds, news, strict=True)
-            for (parameter, _), old, new in zip(end, end_olds, end_news, strict=True)
-        ):
-            why = Why.WITHOUT_KERNEL
-        else:
-            why = None
-        both = [FloatParameters((*new,), (*old,)) for new, old in zip(news, olds, strict=True)]
-        form = FloatForm(both[0], both[1], is_known=True)
-        return staying(form, why if any(map(any, olds)) else None) if why else form
+        if name in table.get(domain, "").split() or not any(new):
+            return Why.UNDEFINED
+        if not to.in_sequences and (name == "OptionalGetElement" or not all(map(signature.may_be_tensor, parameters))):
+            return Why.UNDEFINED
+        changing = [each for each, *types in zip(parameters, new, old, strict=True) if all(types)]
+        uses = (TypeUse(name, signature.since, each.name, to.text) for each in changing)
+        if self._lacks and any(self._lacks(use, self._versions.get(domain, 0)) for use in uses):
+            return Why.WITHOUT_KERNEL
+        return None
 
 
 def inner_graphs(node: Node, place: str) -> Iterator[tuple[Graph, str]]:

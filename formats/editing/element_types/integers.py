@@ -22,7 +22,7 @@ from formats.ir.model import entries
 from formats.ir.storage import constant_of
 from formats.onnxpb.operator_sets import Parameter, signature_of
 from formats.onnxpb.value_types import TypeUse
-from formats.rten.convert.value_types import Interval
+from formats.rten.convert.value_types import Interval, corners, greatest_of, least_of, opposite, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -47,24 +47,13 @@ _PLACES: Final = {
 }
 # The input with places in the first one: numbers that are none of them would be a mistake.
 _INDEX_INPUTS: Final = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterElements": 1, "ScatterND": 1}
-_INDIFFERENT: Final = (
-    "Cast",
-    "Shape",
-    "Size",
-)  # they take either type for the same result, so nothing is cast for them
+# They take either type for the same result, so nothing is cast for them.
+_INDIFFERENT: Final = ("Cast", "Shape", "Size")
 # Operators that say by a type what they make, and those of which onnxruntime lacks combinations of types.
 _STAYING: Final = ("BitCast", "EyeLike", "OptionalGetElement", "CenterCropPad", "OneHot")
 _BOTH: Final = frozenset((INT32, INT64))
 _UNKNOWN: Final = Parameter("", is_same=True)  # of an operator that ONNX does not define
 _SLICE_ENDS: Final = (1, 2)  # the inputs of a Slice in which a number beyond all dims means the end
-
-
-def union(intervals: Sequence[Interval]) -> Interval:
-    """The smallest interval with all numbers of some."""
-    leasts, greatests = [each.least for each in intervals], [each.greatest for each in intervals]
-    least = None if None in leasts else min((number for number in leasts if number is not None), default=None)
-    greatest = None if None in greatests else max((number for number in greatests if number is not None), default=None)
-    return Interval(least, greatest)
 
 
 def _takes(node: Node, place: int) -> bool:
@@ -73,37 +62,29 @@ def _takes(node: Node, place: int) -> bool:
 
 def _of(*places: int) -> Rule:
     """The numbers are those of some inputs."""
-    return lambda node, given: union([given[place] for place in places if _takes(node, place)])
+    return lambda node, given: union(*(given[place] for place in places if _takes(node, place)))
 
 
 def _of_all(node: Node, given: list[Interval]) -> Interval:
-    return union(given[: len(node.input)])
+    return union(*given[: len(node.input)])
 
 
 def _with_zero(node: Node, given: list[Interval]) -> Interval:
-    return union([given[0], Interval(0, 0)])
+    return union(given[0], Interval(0, 0))
 
 
 def _padded(node: Node, given: list[Interval]) -> Interval:
-    return union([given[0], given[2] if _takes(node, 2) else Interval(0, 0)])
+    return union(given[0], given[2] if _takes(node, 2) else Interval(0, 0))
 
 
 def _scattered(node: Node, given: list[Interval]) -> Interval:
     reduction = attribute_named(node, "reduction")
-    return ANY if reduction is not None and reduction.s not in (None, b"none") else union([given[0], given[2]])
+    return ANY if reduction is not None and reduction.s not in (None, b"none") else union(given[0], given[2])
 
 
 def _corners(function: Callable[[int, int], int]) -> Rule:
     """A function of two inputs whose extremes are at the ends of both."""
-
-    def rule(node: Node, given: list[Interval]) -> Interval:
-        (a, b), (c, d) = given[0], given[1]
-        if a is None or b is None or c is None or d is None:
-            return ANY
-        ends = [function(one, other) for one in (a, b) for other in (c, d)]
-        return Interval(min(ends), max(ends))
-
-    return rule
+    return lambda node, given: corners(function, given[0], given[1])
 
 
 def _divided(node: Node, given: list[Interval]) -> Interval:
@@ -129,18 +110,13 @@ def _magnitude(node: Node, given: list[Interval]) -> Interval:
 
 
 def _negated(node: Node, given: list[Interval]) -> Interval:
-    least, greatest = given[0]
-    return Interval(None if greatest is None else -greatest, None if least is None else -least)
+    return opposite(given[0])
 
 
 def _bounded(node: Node, given: list[Interval]) -> Interval:
     """Numbers with a lower and an upper bound, which are the second and third input."""
-    (least, greatest), low, high = given[0], given[1].least, given[2].greatest
-    if low is not None:
-        least, greatest = max(low, low if least is None else least), None if greatest is None else max(greatest, low)
-    if high is not None:
-        least, greatest = None if least is None else min(least, high), min(high, high if greatest is None else greatest)
-    return Interval(least, greatest)
+    interval = greatest_of(given[0], given[1]) if _takes(node, 1) else given[0]
+    return least_of(interval, given[2]) if _takes(node, 2) else interval
 
 
 def _total(node: Node, given: list[Interval]) -> Interval:
@@ -163,7 +139,7 @@ def _filled(node: Node, given: list[Interval]) -> Interval:
 
 def _counted(node: Node, given: list[Interval]) -> Interval:
     """Numbers between two ends; onnxruntime needs their distance in the same type."""
-    return union(given[:2]) if HELD.holds(_corners(lambda a, b: b - a)(node, given)) else ANY
+    return union(*given[:2]) if HELD.holds(_corners(lambda a, b: b - a)(node, given)) else ANY
 
 
 # Operators whose results are numbers of their first input.
@@ -221,8 +197,12 @@ def _labels(node: Node) -> Interval:
     return Interval(min(numbers + others), max(numbers + others)) if numbers else ANY
 
 
-def _is_tensor(type_text: str) -> bool:
-    return type_text.startswith("tensor(")
+def _index_names(graph: Graph) -> Iterator[str]:
+    """The names of the values with which nodes of a graph choose places in a tensor."""
+    for node in graph.node:
+        place = _INDEX_INPUTS.get(node.op_type or "", len(node.input))
+        if node.domain in STANDARD_DOMAINS and place < len(node.input):
+            yield node.input[place]
 
 
 class _Group(NamedTuple):
@@ -314,7 +294,7 @@ class Integers:
         if id(node) in self._keep:
             return Why.NAMED
         parameters = (*signature.inputs, *signature.outputs)
-        if node.op_type in _STAYING or any(not any(map(_is_tensor, signature.allowed(each))) for each in parameters):
+        if node.op_type in _STAYING or not all(map(signature.may_be_tensor, parameters)):
             return Why.INT64_ONLY
         return None
 
@@ -338,27 +318,8 @@ class Integers:
     def _follow(self, graph: Graph) -> None:
         """Find the numbers of the values of a graph, from front to back, and which nodes cannot become INT32."""
         values, here = self._scopes[id(graph)], id(graph)
-        inputs = {stated.name or "" for stated in graph.input}
-        sparse = [entry.values for entry in entries(graph, "sparse_initializer") if entry.values is not None]
-        for tensor in (*graph.initializer, *sparse):
-            value = (here, tensor.name or "")
-            self._ranges[value] = _interval_of(tensor)
-            if self._are_inputs or tensor.name not in inputs:
-                self.constants.add(value)
-        if graph is self._main:
-            given = [(here, name) for name in inputs if (here, name) not in self.constants]
-            self._ranges.update(
-                (each, union([HELD, self._ranges.get(each, HELD)])) for each in given if self._is_int64(each)
-            )
-            self._native.update(given if self._keeps_interface else ())
-        self._fixed |= self.constants
-        places = (
-            node.input[place]
-            for node in graph.node
-            if node.domain in STANDARD_DOMAINS
-            and (place := _INDEX_INPUTS.get(node.op_type or "", len(node.input))) < len(node.input)
-        )
-        indices = {(here, name) for name in places}
+        self._note_given(graph)
+        indices = {(here, name) for name in _index_names(graph)}
         for node in graph.node:
             self._follow_graphs(node, values)
             if is_constant_node(node):
@@ -372,6 +333,23 @@ class Integers:
             self._groups[id(node)] = groups = [*self._groups_of(node, values)]
             reasons = {group.parameter: self._why_stays(node, group, values) for group in groups}
             self._why[id(node)] = {parameter: why for parameter, why in reasons.items() if why}
+
+    def _note_given(self, graph: Graph) -> None:
+        """Find the numbers of the initializers of a graph, and those of the inputs of the main one."""
+        here, inputs = id(graph), {stated.name or "" for stated in graph.input}
+        sparse = [entry.values for entry in entries(graph, "sparse_initializer") if entry.values is not None]
+        for tensor in (*graph.initializer, *sparse):
+            value = (here, tensor.name or "")
+            self._ranges[value] = _interval_of(tensor)
+            if self._are_inputs or tensor.name not in inputs:
+                self.constants.add(value)
+        if graph is self._main:
+            given = [(here, name) for name in inputs if (here, name) not in self.constants]
+            self._ranges.update(
+                (each, union(HELD, self._ranges.get(each, HELD))) for each in given if self._is_int64(each)
+            )
+            self._native.update(given if self._keeps_interface else ())
+        self._fixed |= self.constants
 
     def _follow_graphs(self, node: Node, values: Mapping[str, Value]) -> None:
         """Find the numbers in the graphs of a node, and which values in and around them have one type."""
@@ -390,7 +368,7 @@ class Integers:
         self._ranges.update((value, self._any_of(others)) for value, others in given.items())
 
     def _any_of(self, values: Sequence[Value]) -> Interval:
-        return union([*map(self._range, values)])
+        return union(*map(self._range, values))
 
     def _made(self, node: Node, values: Mapping[str, Value]) -> Iterator[Interval]:
         """The numbers of the outputs of a node without graphs."""
@@ -459,10 +437,9 @@ class Integers:
                 is_of_group = parameters[min(index, len(parameters) - 1)].name == group.parameter
                 if name and is_of_group and not (name in values and self._type(values[name])):
                     return Why.UNKNOWN
-        unlimited = (
-            [group.takes[index] for index in _SLICE_ENDS if index in group.takes] if node.op_type == "Slice" else []
-        )
-        ends = {value for value in unlimited if value in self.constants} if group.parameter == "Tind" else set()
+        ends: set[Value] = set()
+        if node.op_type == "Slice" and group.parameter == "Tind":
+            ends = self.constants.intersection(group.takes[index] for index in _SLICE_ENDS if index in group.takes)
         if not all(self.is_held(value) for value in (*group.takes.values(), *group.makes) if value not in ends):
             return Why.UNPROVEN
         return Why.SIZES if is_of_sizes else None

@@ -141,6 +141,16 @@ def remove_unused(model: Model, weights: Iterable[ConstantIn]) -> None:
         graph.input = [value for value in graph.input if value.name not in names]
 
 
+def _dims_of(part: Part, blocks: Blocks, dims: tuple[int, int]) -> list[int]:
+    """The dims of the integers of a matrix with these dims, or of what each of its blocks has."""
+    (rows, columns), count = dims, blocks.count(dims)
+    if part is Part.INTEGERS and blocks.by_line:
+        return [dims[1 - blocks.axis], count, blocks.size * blocks.bits // 8]
+    if part is Part.INTEGERS:
+        return [rows, columns]
+    return [rows, count] if blocks.axis else [count, columns]
+
+
 class _Quantization:
     """The weights of a model that became integers, and what a report says of them."""
 
@@ -279,8 +289,6 @@ class _Quantization:
         tensor, graph = weight
         if (key := (id(tensor), blocks)) not in self.made:
             rows, columns = tensor.dims
-            lines, count = (columns, rows)[blocks.axis], blocks.count((rows, columns))
-            grid = [rows, count] if blocks.axis else [count, columns]
             integers = dtypes.UINT8 if blocks.by_line else _INTEGERS[blocks.bits, blocks.is_signed]
             kinds = [(Part.INTEGERS, f"Q{blocks.bits}", integers), (Part.SCALES, "scales", tensor.data_type or 0)]
             if not blocks.symmetric:
@@ -292,11 +300,8 @@ class _Quantization:
                 )
                 new = with_elements(tensor, source)
                 new.name, new.data_type = free(f"{tensor.name}_{suffix}", self.taken), data_type
-                if not blocks.by_line:
-                    new.dims = [rows, columns] if part is Part.INTEGERS else grid
-                elif part is Part.INTEGERS:
-                    new.dims = [lines, count, blocks.size * blocks.bits // 8]
-                else:
+                new.dims = _dims_of(part, blocks, (rows, columns))
+                if blocks.by_line and part is not Part.INTEGERS:  # all in one row
                     new.dims = [source.nbytes // dtypes.BY_NUMBER[data_type].nbytes([1])]
                 graph.initializer.append(new)
                 names.append(new.name)

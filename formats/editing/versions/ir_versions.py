@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from formats.editing.extraction import all_nodes
-from formats.editing.options import Edit, EditResult
+from formats.editing.options import MOST_NAMED, Edit, EditResult
 from formats.editing.scopes import all_messages, main_graph
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, FIRST_WITH_FIELDS
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from formats.ir.functions import Key
     from formats.tensordata.plan import Seen
 
-NAMED = 10  # parts that an error names
 OVERLOADS = FIRST_WITH_FIELDS["FunctionProto", "overload"]
 # Newer fields without which a model computes the same: what they are, and who misses them.
 OPTIONAL: dict[str, tuple[str, Seen]] = {
@@ -55,7 +54,7 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
             detail = f"{counted(renamed, 'function')} got a name in place of an overload"
             done += EditResult((Edit("ir_version", detail),))
         if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
-            shown = listed(parts, NAMED, "; ", "part")
+            shown = listed(parts, MOST_NAMED, "; ", "part")
             error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
             error.reason = shown
             raise error

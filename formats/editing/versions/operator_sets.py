@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.editing.extraction import all_nodes
 from formats.editing.nodes import constant_node, constant_of_node
-from formats.editing.options import Edit, EditResult
+from formats.editing.options import MOST_NAMED, Edit, EditResult
 from formats.editing.scopes import all_messages, defined_in, names_used, subgraphs_of
 from formats.editing.versions.node_conversion import converted, instance, since
 from formats.editing.versions.node_forms import NoFormError, lone_node
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     FormKey = tuple[int, bytes]
 
 
-NAMED = 10  # nodes that an error names
 SMALL_BYTES = 64 << 10  # larger constants decide no form
 
 
@@ -261,7 +260,7 @@ class _SetConversion:
             if reason := self.refusals.get(placed.key):
                 name = f" {placed.node.name!r:.80}" if placed.node.name else ""
                 lines.append(f"{placed.place} ({placed.node.op_type}{name}): {reason}")
-        shown = listed(lines, NAMED, "; ", "node")
+        shown = listed(lines, MOST_NAMED, "; ", "node")
         words = f" of {self.domain}" if self.domain else ""
         return f"the model cannot be written in operator set {self.version}{words}: {shown}{self.why_unknown}"
 

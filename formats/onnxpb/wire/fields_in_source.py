@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.decoder import MessageDecoder
-    from formats.onnxpb.wire.encoder import encode
-from formats.onnxpb.wire.tables import MessageTable, Tables
+    from formats.onnxpb.wire.tables import MessageTable, Tables
 
 PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
 CHECKED_BYTES = 1 << 20  # of fields that are checked together

@@ -1,4 +1,4 @@
-"""What can be known about a value: its element type and its dims.
+"""What can be known about a value: its element type, its dims, and the interval of its numbers.
 
 A dimension is a size, a name that stands for one size in the whole model, or unknown.
 """
@@ -6,9 +6,12 @@ A dimension is a size, a name that stands for one size in the whole model, or un
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.ir.model import Dimension, TensorShape, TensorType, Type, ValueInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Dim = int | str | None
 Dims = tuple[Dim, ...]
@@ -42,6 +45,41 @@ class Interval(NamedTuple):
             mine is None or (its is not None and sign * its <= sign * mine)
             for mine, its, sign in ((self.least, other.least, -1), (self.greatest, other.greatest, 1))
         )
+
+
+def union(*intervals: Interval) -> Interval:
+    """The smallest interval with all numbers of these, which has no limits if there are none."""
+    leasts, greatests = [each.least for each in intervals], [each.greatest for each in intervals]
+    return Interval(
+        None if None in leasts else min((number for number in leasts if number is not None), default=None),
+        None if None in greatests else max((number for number in greatests if number is not None), default=None),
+    )
+
+
+def greatest_of(*intervals: Interval) -> Interval:
+    """The interval of the greatest of some numbers, one from each interval."""
+    leasts = [each.least for each in intervals if each.least is not None]
+    return Interval(max(leasts, default=None), union(*intervals).greatest)
+
+
+def least_of(*intervals: Interval) -> Interval:
+    """The interval of the least of some numbers, one from each interval."""
+    greatests = [each.greatest for each in intervals if each.greatest is not None]
+    return Interval(union(*intervals).least, min(greatests, default=None))
+
+
+def corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
+    """The interval of a function whose extremes are at the ends of both intervals; without limits if one has none."""
+    if None in first or None in second:
+        return Interval()
+    ends = [function(a, b) for a in first for b in second if a is not None and b is not None]
+    return Interval(min(ends), max(ends))
+
+
+def opposite(interval: Interval) -> Interval:
+    """The interval of the numbers with the other sign."""
+    low, high = interval
+    return Interval(None if high is None else -high, None if low is None else -low)
 
 
 def declared_type(value_type: Type) -> ValueType:

@@ -15,12 +15,11 @@ bits are within plus or minus 2^24.
 
 from __future__ import annotations
 
-from itertools import product
 from math import ceil, floor, isqrt, prod
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from formats.ir.attributes import get_int
-from formats.rten.convert.value_types import MAX_DIM, Interval
+from formats.rten.convert.value_types import MAX_DIM, Interval, corners, greatest_of, least_of, opposite, union
 from formats.rten.operators.rules import normalize
 from formats.rten.types import FLOATS, INT32_LIMITS
 
@@ -36,9 +35,8 @@ MAX_SIZE: Final = (1 << 31) - 1
 UNBOUNDED: Final = Interval()
 MAX_EXPONENT: Final = 64  # of e, for which an interval is computed
 _EXACT: Final[set[Rule[Interval]]] = set()
-_STEPS: Final[
-    dict[Rule[Interval], Callable[[list[int]], int]]
-] = {}  # the exponent of the results' step, from the inputs'
+# The exponent of the results' step, from the inputs'.
+_STEPS: Final[dict[Rule[Interval], Callable[[list[int]], int]]] = {}
 
 R = TypeVar("R", bound="Rule[Interval]")
 
@@ -109,16 +107,6 @@ def truths(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 def signs(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """From minus one to one."""
     return Interval(-1, 1)
-
-
-def union(*intervals: Interval) -> Interval:
-    """The smallest interval that contains all given intervals."""
-    leasts = [interval.least for interval in intervals]
-    greatests = [interval.greatest for interval in intervals]
-    return Interval(
-        None if None in leasts else min(number for number in leasts if number is not None),
-        None if None in greatests else max(number for number in greatests if number is not None),
-    )
 
 
 def of(*places: int) -> Rule[Interval]:
@@ -203,14 +191,6 @@ def _is_natural(interval: Interval) -> bool:
     return interval.least is not None and interval.least >= 0
 
 
-def _corners(function: Callable[[int, int], int], first: Interval, second: Interval) -> Interval:
-    """The interval of a function whose extremes are at the corners of two intervals; unbounded if one of these is."""
-    if None in first or None in second:
-        return UNBOUNDED
-    values = [function(a, b) for a, b in product(first, second) if a is not None and b is not None]
-    return Interval(min(values), max(values))
-
-
 def _operands(node: Node, scope: Scope) -> tuple[Interval, Interval]:
     return scope.range_of(node.input[0]), scope.range_of(node.input[1])
 
@@ -234,8 +214,8 @@ def differences(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The first input minus the second."""
     if node.input[0] == node.input[1] and scope.type_of(node.input[0]).elem_type not in FLOATS:
         return Interval(0, 0)
-    first, (least, greatest) = _operands(node, scope)
-    return _added(first, Interval(None if greatest is None else -greatest, None if least is None else -least))
+    first, second = _operands(node, scope)
+    return _added(first, opposite(second))
 
 
 @stepping(sum)
@@ -246,7 +226,7 @@ def products(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
         return Interval(0, max((number or 0) ** 2 for number in first))
     if _is_natural(first) and _is_natural(second) and None in (first.greatest, second.greatest):
         return Interval(0, None)
-    return _corners(lambda a, b: a * b, first, second)
+    return corners(lambda a, b: a * b, first, second)
 
 
 def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
@@ -261,7 +241,10 @@ def quotients(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
             return UNBOUNDED
         is_natural = _is_natural(first) and _is_natural(second)
         return Interval(0 if is_natural else -magnitude, magnitude)
-    rounded = _corners(lambda a, b: a // b, first, second), _corners(lambda a, b: -(-a // b), first, second)
+    rounded = (
+        corners(lambda a, b: a // b, first, second),
+        corners(lambda a, b: -(-a // b), first, second),
+    )
     return union(*rounded)
 
 
@@ -280,8 +263,7 @@ def remainders(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 @exact
 def negated(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The negated numbers."""
-    least, greatest = scope.range_of(node.input[0])
-    return Interval(None if greatest is None else -greatest, None if least is None else -least)
+    return opposite(scope.range_of(node.input[0]))
 
 
 @exact
@@ -306,29 +288,22 @@ def powers(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
 @exact
 def largest(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The largest of the inputs."""
-    intervals = [scope.range_of(name) for name in node.input if name]
-    leasts = [interval.least for interval in intervals if interval.least is not None]
-    return Interval(max(leasts, default=None), union(*intervals).greatest)
+    return greatest_of(*(scope.range_of(name) for name in node.input if name))
 
 
 @exact
 def least(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
     """The least of the inputs."""
-    intervals = [scope.range_of(name) for name in node.input if name]
-    greatests = [interval.greatest for interval in intervals if interval.greatest is not None]
-    return Interval(union(*intervals).least, min(greatests, default=None))
+    return least_of(*(scope.range_of(name) for name in node.input if name))
 
 
 @exact
 def clipped(node: Node, scope: Scope, types: list[ValueType]) -> Interval:
-    """Within the bounds, if these are known."""
-    low, high = scope.range_of(node.input[0])
-    bounds = [node.input[place] if place < len(node.input) else "" for place in (1, 2)]
-    if bounds[0] and (bottom := scope.range_of(bounds[0]).least) is not None:
-        low, high = (bottom if low is None else max(low, bottom)), (None if high is None else max(high, bottom))
-    if bounds[1] and (top := scope.range_of(bounds[1]).greatest) is not None:
-        low, high = (None if low is None else min(low, top)), (top if high is None else min(high, top))
-    return Interval(low, high)
+    """Within the bounds, which may be any numbers of theirs."""
+    interval = scope.range_of(node.input[0])
+    low, high = [*node.input[1:3], "", ""][:2]
+    interval = greatest_of(interval, scope.range_of(low)) if low else interval
+    return least_of(interval, scope.range_of(high)) if high else interval
 
 
 def _dim(dim: Dim) -> int:
@@ -439,4 +414,4 @@ def dequantized_numbers(node: Node, scope: Scope, types: list[ValueType]) -> Int
     zero = scope.range_of(node.input[2]) if len(node.input) > 2 and node.input[2] else Interval(0, 0)
     if low is None or high is None or zero.least is None or zero.greatest is None:
         return UNBOUNDED
-    return _corners(lambda a, b: a * b, Interval(low - zero.greatest, high - zero.least), scope.range_of(node.input[1]))
+    return corners(lambda a, b: a * b, Interval(low - zero.greatest, high - zero.least), scope.range_of(node.input[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,6 +148,26 @@ def test_numbers_that_may_be_larger_stay() -> None:
     assert "in int64 stay Add x 1, Less x 1 (numbers that may need more than 32 bits)" in told
     assert "in int32 are Gather x 1, Sub x 1" in told
     assert 2 == operators(new).count("Cast")
+
+
+OPERATIONS = (
+    "Abs(a)", "Add(a, b)", "Clip(a, , b)", "Clip(a, b)", "Clip(a, b, c)", "Div(a, b)", "Max(a, b)", "Min(a, b)",
+    "Mod(a, b)", "Mul(a, b)", "Neg(a)", "Sub(a, b)", "Where(t, a, b)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_any_input_may_need_more_bits(operation: str) -> None:
+    """Whichever input of an operator is a product beyond 32 bits, what is made of the result is the same."""
+    feeds = {"a": np.array(-100000), "b": np.array(7), "c": np.array(50000), "t": np.array(True)}
+    for name in set(re.findall(r"\b[abc]\b", operation)):
+        for sign in (1, -1):
+            of_large = re.sub(rf"\b{name}\b", "large", operation)
+            proto = parsed(
+                f"(int64 a, int64 b, int64 c, bool t) => (int64 y) <int64 s = {{{sign}}}> "
+                f"{{ p = Mul(a, a) large = Mul(p, s) r = {of_large} y = Identity(r) }}"
+            )
+            check(proto, feeds, keep_io_types=True)
 
 
 def test_ends_of_a_slice() -> None:

@@ -169,6 +169,14 @@ def test_numbers_of_more_digits_than_float_has_are_told(text):
     assert "precision" in [loss.kind for loss in losses_of(text, 18)]
 
 
+@pytest.mark.parametrize("bounds", ["b", ", b"])
+def test_a_bound_that_is_computed_is_told(bounds):
+    """A Clip may have the numbers of a bound that is no constant, so its square may need more than 32 bits."""
+    nodes = f"x = Cast<to = 7>(u) c = Clip(x, {bounds}) y = Mul(c, c)"
+    found = losses_of(f"g (uint8 u, int64 b) => (int64 y) {{ {nodes} }}")
+    assert ["graph.node[2]"] == [loss.where for loss in found if loss.kind == "range"]
+
+
 def test_a_large_number_that_is_no_bound_is_told():
     """A number beyond 32 bits that is also returned is clamped, and the report says so, though a Slice uses it, too."""
     found = losses_of("""g (float[A] x) => (float[B] y, int64[1] z)
