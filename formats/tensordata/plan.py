@@ -219,8 +219,8 @@ class WritePlan(NamedTuple):
     `digests` are computed over sources that are not written themselves, such as the hash of a source file. `settings`
     are JSON values that a program needs to load the files, and `usage` is a sentence about what a runtime needs for it.
     The files `used`, by path, are parts of the new model that stay as they are. If `replaced` is given, the model that
-    is replaced must still be that file: otherwise another process may have removed what the new one uses. The graphs
-    at `goes`, in the same folder, go before the files take their places, because their data files move.
+    is replaced must still be that file: otherwise another process may have removed what the new one uses. Graphs
+    in the same folder that are in `goes` are removed before the files take their places: their data files move.
     """
 
     files: tuple[FilePlan, ...]
@@ -232,7 +232,7 @@ class WritePlan(NamedTuple):
     usage: str = ""
     used: Mapping[Path, File] = MappingProxyType({})
     replaced: File | None = None
-    goes: tuple[Path, ...] = ()
+    goes: tuple[File, ...] = ()
 
     @property
     def nbytes(self) -> int:

@@ -478,7 +478,7 @@ def _write(
     further_names = [(src, dst), *((olds[location], path) for location, path in destinations.items())]
     if moves and is_free and _have_names(further_names) and is_written(graph):  # by a move that was killed
         engine = replace(engine, overwrite=True)  # it is written again
-    goes = (src,) if any(named.moves for named in renamed) else ()
+    goes = (opened.file,) if any(named.moves for named in renamed) else ()
     replaced = execute_replacing(
         Work(WritePlan(tuple(files), permissions=_permissions(opened), used=used, goes=goes), tuple(renamed)),
         engine,
@@ -513,18 +513,18 @@ def _files(
         renamed.append(Renamed(request.dst, opened.file, model.path))
     else:
         written.append(graph)
-        if not model.stays and _can_move(request, renamed):
+        if not (model.stays or request.replacement.backup) and _can_move(request, renamed):
             renamed = [named._replace(moves=True) for named in renamed]
     return written, renamed
 
 
 def _can_move(request: _Request, renamed: Sequence[Renamed]) -> bool:
-    """Whether a journal can say that these data files move with the graph: in its folder, and none to an old name."""
+    """Whether a journal can say that these data files move with the graph: in its folder, and all names differ."""
     olds = [request.src, *(named.old for named in renamed)]
-    news = [request.dst, *(named.path for named in renamed)]
     if any(path.parent.resolve() != request.dst.parent.resolve() for path in olds):
         return False
-    return not {path.name.casefold() for path in olds} & {path.name.casefold() for path in news}
+    names = [path.name.casefold() for path in (*olds, request.dst, *(named.path for named in renamed))]
+    return len({*names}) == len(names)
 
 
 def _have_names(pairs: Iterable[tuple[Path, Path]]) -> bool:

@@ -76,7 +76,7 @@ class NewFile(NamedTuple):
     old: OldFile | None
 
     @property
-    def moves(self) -> bool:
+    def is_moved(self) -> bool:
         """Whether the file is one that exists, and moves from another name."""
         return not is_hidden(self.new)
 
@@ -125,7 +125,7 @@ class Journal(NamedTuple):
             return False
         if move.sha256 is not None:
             return sha256_of(path) == move.sha256
-        same = move.moves or (status.st_ino, boot()) == (move.inode, self.boot)
+        same = move.is_moved or (status.st_ino, boot()) == (move.inode, self.boot)
         return same and status.st_mtime_ns == move.modified_ns and sample_of(path) == move.sample
 
     def is_old(self, move: NewFile | GoingGraph, path: Path) -> bool:
@@ -263,7 +263,7 @@ def _decoded(content: Any) -> Journal:
     if not 1 <= models <= len(moves):
         raise DecodeError(f"it has {len(moves)} files, and cannot speak of {models} models")
     journal = Journal(moves, content["boot"], models, going)
-    if any(move.moves for move in (journal.parts()[1] if going else moves)):
+    if any(move.is_moved for move in (journal.parts()[1] if going else moves)):
         raise DecodeError("a file moves, and only the data files of a graph that goes do that")
     return journal
 

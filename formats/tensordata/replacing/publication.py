@@ -22,7 +22,7 @@ from functools import cache
 from shutil import rmtree
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError, file_exists
+from formats.errors import DecodeError, TensorDataError, file_exists
 from formats.tensordata.file import TRAFFIC
 from formats.tensordata.local.directory import (
     make_link,
@@ -81,13 +81,13 @@ def publish(
     overwrite: bool,
     fsync: bool | None = None,
     replaced: File | None = None,
-    goes: Sequence[Path] = (),
+    goes: Sequence[File] = (),
 ) -> None:
     """Put all files in their places, or none; the model, or this number of models, comes last.
 
     With `fsync`, the files are on the disk. If it is `None`, only files that replace others are on the disk, before the
     others are removed, and models that move. If `replaced` is given, the old model must still be that file. The graphs
-    at `goes` are removed before data files move.
+    that go, because their data files move, must still be these files, too; they are removed.
 
     Raises: FileExistsError if something is in a place and not to be replaced; TensorDataError if the model is
     not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
@@ -103,8 +103,8 @@ def publish(
     digests = _put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
     with ModelLock(model) as lock:
         _finish_own(model, capabilities, overwrite=overwrite)  # of a process that was killed since this one began
-        if replaced is not None:
-            replaced.check_in_place()
+        for file in (*goes, *([replaced] if replaced is not None else [])):
+            file.check_in_place()
         if len(outputs) == 1:
             outputs[0].publish(fsync=syncs)
             for kind in ("journal", "undo"):  # of the replaced files
@@ -270,12 +270,16 @@ class _Steps:
         if in_the_way:
             self.sync()
         for companion in companions:
-            self._place(companion, overwrite, keeps_name=companion.moves)
+            self._place(companion, overwrite, keeps_name=companion.is_moved)
         if companions:
             self.sync()
-        moving = [companion for companion in companions if companion.moves]
+        moving = [companion for companion in companions if companion.is_moved]
         for companion in moving:
-            unlink(self.at(companion.new), self.capabilities)
+            if not self.journal.is_new(companion, self.at(companion.name)):
+                raise TensorDataError("another program has replaced the file; it stays", path=self.at(companion.new))
+        for companion in moving:
+            if _is_same(self.at(companion.new), self.at(companion.name)):
+                unlink(self.at(companion.new), self.capabilities)
         if moving:
             self.sync()
         for model in models:
@@ -307,7 +311,7 @@ class _Steps:
         """Remove the journal, and then all hidden files that it names."""
         unlink(journal_path(self.model), self.capabilities)
         self.sync()
-        hidden = [moved.new for moved in self.journal.moves if not moved.moves]
+        hidden = [moved.new for moved in self.journal.moves if not moved.is_moved]
         hidden += [moved.old.name for moved in self.journal.moves if moved.old is not None]
         hidden += [graph.old.name for graph in self.journal.goes]
         for name in hidden:
@@ -338,11 +342,13 @@ class _Steps:
         if not os.path.lexists(new):
             return  # the file already has it
         is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
-        if not is_kept and moved.old and not make_link(place, self.at(moved.old.name), self.capabilities):
-            self._put_aside(moved)
+        if not is_kept and moved.old:
+            is_linked = not moved.is_moved and make_link(place, self.at(moved.old.name), self.capabilities)
+            if not is_linked:  # what moves takes only a free place
+                self._put_aside(moved)
         if _is_reserved(moved, place):
             unlink(place, self.capabilities)
-        if moved.old is None and not overwrite and not _is_same(new, place):
+        if (moved.is_moved or (moved.old is None and not overwrite)) and not _is_same(new, place):
             if keeps_name and make_link(new, place, self.capabilities):
                 return
             move_to_free(new, place, self.capabilities)
@@ -371,7 +377,7 @@ def _publish_several(
     overwrite: bool,
     syncs: bool,
     lock: ModelLock,
-    goes: Sequence[Path],
+    goes: Sequence[File],
 ) -> None:
     """Put the files in their places, the models after the others; the lock is that of the last model.
 
@@ -383,7 +389,7 @@ def _publish_several(
     try:
         for output, digest in zip(outputs, digests, strict=True):
             moves.append(_staged_move(output, digest, model, overwrite))
-        olds = [(path.name, _old(path, temporary_path(model).name)) for path in goes]
+        olds = [(file.path.name, _old(file.path, temporary_path(model).name)) for file in goes]
         going = tuple(GoingGraph(name, old) for name, old in olds if old is not None)
         journal = Journal(tuple(moves), boot(), models, going)
         steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
@@ -394,7 +400,7 @@ def _publish_several(
             _give_up(steps, lock)
         else:
             for staged in moves:
-                if not staged.moves:
+                if not staged.is_moved:
                     unlink(model.with_name(staged.new), capabilities)
         raise
 
@@ -522,7 +528,7 @@ def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
             changed.append(graph.name)
     for moved in journal.moves:
         new = steps.at(moved.new)
-        if moved.moves and os.path.lexists(new) and not is_new(moved, new):
+        if moved.is_moved and os.path.lexists(new) and not is_new(moved, new):
             changed.append(moved.new)
         place = steps.at(moved.name)
         is_free = not os.path.lexists(place) or _is_reserved(moved, place)
