@@ -341,7 +341,10 @@ else:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not kill a process by a signal")
 @pytest.mark.parametrize("place", ["sub/m.onnx", "n.onnx", "sub/n.onnx"])
 def test_a_killed_move_is_completed_by_the_same_move(place: str, tmp_path: Path) -> None:
-    """Wherever a move is killed, `onnx` reads the new model, or the same move completes it."""
+    """Wherever a move is killed, `onnx` reads the new model, or the same move completes it.
+
+    To another folder, data files have two names meanwhile: no journal may name a file outside its folder.
+    """
     for calls in range(50):
         folder = tmp_path / str(calls)
         folder.mkdir()

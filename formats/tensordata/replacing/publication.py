@@ -261,13 +261,17 @@ class _Steps:
         Raises: FileExistsError if something unexpected is in a place, without `overwrite`.
         """
         companions, models = self.journal.parts()
-        in_the_way: list[NewFile | GoingGraph] = [
+        in_the_way = [
             model for model in models if os.path.lexists(self.at(model.new)) and os.path.lexists(self.at(model.name))
         ]
-        in_the_way += [graph for graph in self.journal.goes if os.path.lexists(self.at(graph.name))]
-        for graph in in_the_way:
-            self._put_aside(graph)
+        for model in in_the_way:
+            self._put_aside(model)
         if in_the_way:
+            self.sync()
+        going = [graph for graph in self.journal.goes if os.path.lexists(self.at(graph.name))]
+        for graph in going:  # when no old model hides the new one from readers
+            self._put_aside(graph)
+        if going:
             self.sync()
         for companion in companions:
             self._place(companion, overwrite, keeps_name=companion.is_moved)
@@ -300,10 +304,13 @@ class _Steps:
                 move_file(self.at(moved.old.name), self.at(moved.name), self.capabilities)
                 unlink(self.at(moved.old.name), self.capabilities)  # another name of the same file remains
         self.sync()
-        graphs: tuple[NewFile | GoingGraph, ...] = (*models, *self.journal.goes)
-        for graph in graphs:
-            if graph.old is not None and os.path.lexists(self.at(graph.old.name)):
+        for graph in self.journal.goes:
+            if os.path.lexists(self.at(graph.old.name)):
                 move_file(self.at(graph.old.name), self.at(graph.name), self.capabilities)
+                self.sync()
+        for model in models:
+            if model.old is not None and os.path.lexists(self.at(model.old.name)):
+                move_file(self.at(model.old.name), self.at(model.name), self.capabilities)
         self.sync()
         self.end()
 
