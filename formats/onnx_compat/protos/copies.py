@@ -34,7 +34,7 @@ def proto_copy(message: M) -> M:
     def copy_of(part: Any) -> Any:
         values = part.__dict__.copy()
         pending.append(values)
-        new = _new(part.__class__)
+        new = _new(type(part))  # `__class__` may be that of `onnx`
         set_fields(new, values)
         return new
 
@@ -43,7 +43,7 @@ def proto_copy(message: M) -> M:
         values = pending.pop()
         values.pop("_state", None)
         for name, value in values.items():  # assigning to a key that is there is allowed
-            if value.__class__ in _UNCHANGING:  # most values
+            if type(value) in _UNCHANGING:  # most values
                 continue
             if isinstance(value, list):
                 container: Any = value
@@ -186,7 +186,7 @@ def containers_made(name: str) -> Callable[[dict[str, Any]], None] | None:
 
     def make_containers(values: dict[str, Any]) -> None:
         for name, value in values.items():
-            if value.__class__ is list:
+            if type(value) is list:
                 values[name] = containers[name](value)
 
     return make_containers

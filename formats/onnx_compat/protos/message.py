@@ -436,7 +436,7 @@ def is_equal(one: ProtoMessage, other: ProtoMessage) -> bool:
     properties = one._properties
     for name in mine if have_same else fields_held(one, other):
         left, right = mine.get(name), theirs.get(name)
-        if left.__class__ in _EXACT:
+        if type(left) in _EXACT:
             if left != right:
                 return False
         elif name in properties:

@@ -205,16 +205,16 @@ class MessageDecoder:
             values[name] = joined_sources(parts) if isinstance(parts[0], Source) else b"".join(parts)
 
     def set_source(self, values: dict[str, Any], row: SourceRow, part: Source) -> None:
-        """Set a field whose bytes stay in the source, or add to a repeated one, which is unset without elements.
+        """Set a field whose bytes stay in the source, or add to a repeated one.
 
         Raises: WireError.
         """
         if row.width > 1 and part.nbytes % row.width:
             raise WireError(f"{part.nbytes} bytes are not a whole number of {row.width}-byte elements")
-        if not row.repeated:
-            values[row.name] = part
-        elif part.nbytes:
+        if row.repeated:
             self.add(values, row.name, part)
+        else:
+            values[row.name] = part
 
     # Ranges that are too large to be read at once
 

@@ -123,8 +123,8 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             undecoded[name].check()
             segments.add_encoded(undecoded[name].segments)
         value = values.get(name)
-        if value is None:
-            continue
+        if value is None or (field.row.repeated and isinstance(value, Source) and not value.nbytes):
+            continue  # packed numbers are written if there are some
         item, is_list = value, isinstance(value, list)
         try:
             if is_list is not field.row.repeated and not isinstance(value, Source):
