@@ -178,9 +178,11 @@ def from_onnx_ir(model: Any) -> Model:
     except onnx_ir.serde.SerdeError:  # some tensors are messages of ours, which those of `onnx` do not take
         proto = onnx_ir.serde.serialize_model_into(cast("Any", ModelProto()), shell)
     new = from_onnx(proto)
-    for index, tensor in enumerate(new.graph.initializer if new.graph else ()):
-        if tensor.name in weights:
-            new.graph.initializer[index] = with_raw_data(tensor, _source(weights[tensor.name]))
+    if new.graph is not None:
+        new.graph.initializer = [
+            with_raw_data(tensor, _source(weights[tensor.name])) if tensor.name in weights else tensor
+            for tensor in new.graph.initializer
+        ]
     link = ArchiveLink.of(new)
     files = {directory: DataFiles(directory / "model.onnx", link=link) for directory in directories.values()}
     for where, tensor in walk.external_tensors(new):

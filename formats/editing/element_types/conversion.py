@@ -119,7 +119,7 @@ def to_dtype(
     work.find_values(types)
     work.settle()
     work.rewrite_all()
-    if to.is_narrower or keep_integers:
+    if dtype != "float32" or keep_integers:
         return new, work.result(calls)
     from formats.editing.element_types.weight_dequantization import with_float_weights  # few conversions need it
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.element_types.weight_quantization import ConstantIn, constants_in, remove_unused
 from formats.editing.nodes import make_node
@@ -82,11 +82,6 @@ class _Dequantization:
         self.count = self.after = 0  # weights, and their bytes
         self.nodes: Counter[str] = Counter()
         self.stay: Counter[str] = Counter()
-        self.forms = {
-            (MICROSOFT, "MatMulNBits"): self._product,
-            (MICROSOFT, "GatherBlockQuantized"): self._table,
-            ("", "DequantizeLinear"): self._matrix,
-        }
 
     def dequantize(self, graph: Graph, outer: Constants) -> None:
         """Replace the nodes of a graph, and of the graphs in it, whose weights are integers in blocks."""
@@ -109,14 +104,18 @@ class _Dequantization:
     def _in_place_of(self, node: Node, place: _Place) -> list[Node]:
         """The nodes that compute the same as a node, from a weight of float32s if it has one of integers."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
-        form_of = self.forms.get((domain, node.op_type or ""))
-        if form_of is None or not node.output or (form_of == self._matrix and not get_int(node, "block_size")):
+        form_of = _FORMS.get((domain, node.op_type or ""))
+        if (
+            form_of is None
+            or not node.output
+            or (form_of is _Dequantization._matrix and not get_int(node, "block_size"))
+        ):
             return [node]
         choices = [place.rows[name] for name in node.input] if place.rows.keys() >= {*node.input} else []
         names = [choice.input[0] for choice in choices] if choices else node.input
         parts = [place.constants.get(name) if name else None for name in names]
         tensors = [None if part is None else part.tensor for part in [*parts, None, None, None, None]]
-        form = "kept by name" if id(node) in self.keep else form_of(node, tensors)
+        form = "kept by name" if id(node) in self.keep else form_of(self, node, tensors)
         if choices:
             form = _of_rows(node, form, {choice.input[1] for choice in choices})
         if isinstance(form, str):
@@ -212,6 +211,13 @@ class _Dequantization:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(self.stay.items()))
             edits.append(Edit(KIND, f"nodes whose weights stay integers: {reasons}"))
         return EditResult(tuple(edits))
+
+
+_FORMS: Final = {
+    (MICROSOFT, "MatMulNBits"): _Dequantization._product,
+    (MICROSOFT, "GatherBlockQuantized"): _Dequantization._table,
+    ("", "DequantizeLinear"): _Dequantization._matrix,
+}
 
 
 class _Layout(NamedTuple):
