@@ -9,8 +9,6 @@ So `check_model` and `infer_shapes` of `onnx` need little memory for models of a
 from __future__ import annotations
 
 from functools import wraps
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import TensorDataError
@@ -21,8 +19,7 @@ from formats.ir.storage import STORAGE, entries_of, location_of
 from formats.onnx_compat.loading import AT_ONCE_BYTES
 from formats.onnx_compat.protos.classes import ModelProto, unwrap
 from formats.onnx_compat.protos.copies import adopted
-from formats.onnx_compat.saving import SerializeOptions, plan_whole
-from formats.tensordata.engine import EngineOptions, execute
+from formats.onnxpb.inference import INDICES, SMALL_BYTES, SMALL_INDICES_BYTES
 from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:
@@ -31,31 +28,34 @@ if TYPE_CHECKING:
     from formats.ir.model import Tensor
 
 LOCATION = "formats.weights"  # of each reference; the number of the weight is its offset
-LEAST_BYTES = 1024  # smaller tensors stay: they may say what a shape is
-LEAST_INDICES_BYTES = 64 << 10  # the same for integers
-INDICES = (dtypes.INT32, dtypes.INT64)
+WITHOUT_FILE = "#formats.weights"  # the same, for the checker of `onnx`, which wants a file behind any other location
 
 
 def without_weights(model: Any) -> ModelProto:
-    """A copy of a model with references in place of its raw data from 1 KiB on, or 64 KiB of integers.
+    """A copy of a model with references in place of its raw data of more than 1 KiB, or 64 KiB of integers.
 
     Serialised, it is small; in memory, it shares the weights of the model, for `with_weights`.
 
-        >>> import formats
-        >>> shell = formats.onnxpb.without_weights(formats.load("examples/digits.onnx"))
+    For example:
+
+        >>> shell = formats.onnxpb.without_weights(formats.load("model.onnx"))
         >>> len(shell.SerializeToString()) < 2000
         True
 
     Raises: TypeError for anything but a model.
     """
+    return _with_references(model, LOCATION)
+
+
+def _with_references(model: Any, location: str) -> ModelProto:
     shell = copied(model) if isinstance(model, Model) else unwrap(model)
     if not isinstance(shell, Model):
         raise TypeError(f"expected a model, got {type(model).__name__}")
     count = 0
-    for _, tensor in walk.movable_tensors(shell, LEAST_BYTES):
+    for _, tensor in walk.movable_tensors(shell, SMALL_BYTES):
         if _is_weight(tensor):
             tensor.external_source, tensor.raw_data, tensor.data_location = tensor.raw_data, None, EXTERNAL
-            tensor.external_data = [StringStringEntry("location", LOCATION), StringStringEntry("offset", str(count))]
+            tensor.external_data = [StringStringEntry("location", location), StringStringEntry("offset", str(count))]
             count += 1
     proto: ModelProto = adopted(shell)
     return proto
@@ -68,19 +68,20 @@ def _is_weight(tensor: Tensor) -> bool:
         return False
     if any(vars(tensor).get(name) for name in STORAGE - {"raw_data"}) or min(tensor.dims, default=0) < 0:
         return False
-    least = LEAST_INDICES_BYTES if row.number in INDICES else LEAST_BYTES
-    return data.nbytes >= least and data.nbytes == row.nbytes(tensor.dims)
+    most = SMALL_INDICES_BYTES if row.number in INDICES else SMALL_BYTES
+    return data.nbytes > most and data.nbytes == row.nbytes(tensor.dims)
 
 
 def with_weights(model: Any, shell: Any) -> ModelProto:
     """A copy of a model that was made of `shell`, with the weights in place of the references to them.
 
-        >>> import formats
-        >>> shell = formats.onnxpb.without_weights(formats.load("examples/digits.onnx"))
+    For example:
+
+        >>> shell = formats.onnxpb.without_weights(formats.load("model.onnx"))
         >>> inferred = formats.onnxpb.shape_inference.infer_shapes(shell)
         >>> model = formats.onnxpb.with_weights(inferred, shell)
-        >>> model.graph.initializer[2].raw_data[:4]
-        b'x'
+        >>> len(model.graph.initializer[2].raw_data)
+        6912
 
     Raises: TensorDataError for a reference that `shell` does not have.
     """
@@ -108,15 +109,7 @@ def checks_any_size(check_model: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(check_model)
     def check(model: Any, *arguments: Any, **options: Any) -> None:
-        light = _lightened(model)
-        if not isinstance(light, ModelProto):
-            check_model(light, *arguments, **options)
-            return
-        with TemporaryDirectory() as folder:  # the checker wants a file behind references, and does not read it
-            Path(folder, LOCATION).touch()
-            path = Path(folder, "model.onnx")
-            execute(plan_whole(light, path, SerializeOptions()), EngineOptions())
-            check_model(path, *arguments, **options)
+        check_model(_lightened(model, WITHOUT_FILE), *arguments, **options)
 
     return check
 
@@ -126,20 +119,20 @@ def infers_any_size(infer_shapes: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(infer_shapes)
     def infer(model: Any, *arguments: Any, **options: Any) -> Any:
-        light = _lightened(model)
+        light = _lightened(model, LOCATION)
         inferred = infer_shapes(light, *arguments, **options)
         return with_weights(inferred, light) if isinstance(light, ModelProto) else inferred
 
     return infer
 
 
-def _lightened(model: Any) -> Any:
+def _lightened(model: Any, location: str) -> Any:
     """A model of ours without its weights if these are many, else its bytes; anything else as it is."""
     if type(model) is not ModelProto:
         return model
     segments = model._segments()
     if sum(part.nbytes for part in segments if isinstance(part, Source)) > AT_ONCE_BYTES:
-        light = without_weights(model)
-        if all(location_of(tensor) == LOCATION for _, tensor in walk.external_tensors(unwrap(light))):
+        light = _with_references(model, location)
+        if all(location_of(tensor) == location for _, tensor in walk.external_tensors(unwrap(light))):
             return light  # other references mean files that the functions of `onnx` look for
     return b"".join([part if isinstance(part, bytes) else part.view() for part in segments])

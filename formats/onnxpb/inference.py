@@ -32,7 +32,7 @@ RESULT_BYTES: Final = 16 << 20
 RESULT_PER_BYTE: Final = 16
 
 
-def without_weights(tensor: Tensor) -> Tensor:
+def without_large_data(tensor: Tensor) -> Tensor:
     """The tensor, or if it is large one that refers to data which nobody reads."""
     try:
         source = tensor.source()
@@ -57,7 +57,7 @@ def inferred(model: Model, *, strict: bool = False) -> Model | None:
     with needed("onnx", "inferred shapes"):
         _check_installed()
     check_calls(model, MOST_NODES, "onnx infers the shapes of")
-    data = encoded_for_protobuf(_with_one_side(model), without_weights)
+    data = encoded_for_protobuf(_with_one_side(model), without_large_data)
     if data is None:
         return None
     word, result = _PROCESS.ask(data, strict, True)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import formats
+import formats.onnxpb
 from tests.docs.code_blocks import ROOT
 
 FUNCTIONS = {name: each for name in dir(formats) if inspect.isfunction(each := getattr(formats, name))}
+FUNCTIONS |= {f"onnxpb.{name}": getattr(formats.onnxpb, name) for name in ("with_weights", "without_weights")}
 METHODS = {
     f"{kind.__name__}.{name}": each
     for kind in (formats.Model, formats.Tensor)
@@ -20,7 +22,7 @@ METHODS = {
     if inspect.isfunction(each) and not name.startswith("_")
 }
 SLOW = {"onnxruntime_session", "from_onnx", "to_onnx", "from_onnx_ir", "to_onnx_ir"}  # they import large packages
-SLOW |= {"Model.infer_shapes", "Model.rewrite"}
+SLOW |= {"Model.infer_shapes", "Model.rewrite", "onnxpb.with_weights"}
 
 
 @pytest.mark.parametrize(

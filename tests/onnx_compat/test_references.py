@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,15 @@ def test_what_the_checker_looks_at_stays(name: str, monkeypatch: pytest.MonkeyPa
     assert said(onnx.checker.check_model, formats.to_onnx(model)) == said(drop_in.checker.check_model, model)
     monkeypatch.setattr(references, "AT_ONCE_BYTES", 0)
     assert said(onnx.checker.check_model, formats.to_onnx(model)) == said(drop_in.checker.check_model, model)
+
+
+def test_a_check_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large model is checked without a file: it may be secret, or the disk full."""
+    monkeypatch.setattr(references, "AT_ONCE_BYTES", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.chdir(tmp_path)
+    drop_in.checker.check_model(example(), full_check=True)
+    assert [] == [*tmp_path.iterdir()]
 
 
 def said(function: Callable[..., Any], *arguments: Any) -> str | None:

@@ -20,7 +20,7 @@ from formats.ir import ONNX
 from formats.ir.copies import copied
 from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
 from formats.ir.node_order import Names
-from formats.onnxpb.inference import inferred, without_weights
+from formats.onnxpb.inference import inferred, without_large_data
 from formats.onnxpb.operator_sets import form_of, is_function, signature_of, signatures_of, versions_of
 from formats.onnxpb.value_types import operator_type_text, tensor_text, type_of, types_made
 from formats.onnxpb.wire.decoder import decode
@@ -241,7 +241,7 @@ def _definition(lone: LoneNode, version: int, wanted: int) -> tuple[Function, in
         types = [encoded(lone.types[name]) if name else b"" for name in lone.node.input]
         try:
             data = schema.get_context_dependent_function_with_opset_version(
-                chosen, encoded(lone.node, without_weights), types
+                chosen, encoded(lone.node, without_large_data), types
             )
         except Exception:
             return None

@@ -27,7 +27,7 @@ from formats.ir.model import (
     entries,
 )
 from formats.ir.storage import from_numpy
-from formats.onnxpb.inference import without_weights
+from formats.onnxpb.inference import without_large_data
 from formats.onnxpb.wire.encoder import encoded
 from formats.tensordata.plan import SPECIAL
 
@@ -61,7 +61,7 @@ class LoneNode(NamedTuple):
             for names in (self.node.input, self.node.output)
         )
         tensors = [replace(tensor, name=name) for name, tensor in self.constants.items()]
-        return encoded(Graph(node=[self.node], input=inputs, output=outputs, initializer=tensors), without_weights)
+        return encoded(Graph(node=[self.node], input=inputs, output=outputs, initializer=tensors), without_large_data)
 
     @property
     def operator(self) -> str:
