@@ -146,8 +146,12 @@ def _read_answer(running: subprocess.Popen[bytes]) -> tuple[str, bytes]:
 
 
 def serve(begin: Callable[[], Work]) -> None:
-    """Answer requests from stdin until it ends, with what `begin` returns after it has imported the package."""
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    """Answer requests from stdin until it ends, with what `begin` returns after it has imported the package.
+
+    What the package prints goes to stderr, not among the answers.
+    """
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
     try:
         work = begin()
     except ModuleNotFoundError as error:
