@@ -27,7 +27,7 @@ COPIED = (
     *("tools", "tools.replace_constants", "tools.update_model_dims", "utils", "version_converter"),
 )
 AS_THEY_ARE = ("defs", "onnx_cpp2py_export", "version")
-OF_CLASSES = ("onnx_data_pb", "onnx_data_pb2", "onnx_ml_pb2", "onnx_pb")  # modules with the message classes
+OF_CLASSES = ("onnx_ml_pb2", "onnx_data_pb", "onnx_data_pb2", "onnx_pb")  # modules with the message classes
 STUBS = {*COPIED, *AS_THEY_ARE, *OF_CLASSES}
 PACKAGES = ("backend", "reference", "tools")
 MESSAGE = "ProtoMessage"  # what all our messages are
@@ -95,7 +95,9 @@ def _current_or(path: str, name: str, write: Callable[[str], str]) -> Callable[[
 
 
 def _of_classes(name: str) -> str:
-    """The stub of a module that protobuf generated for `onnx`."""
+    """The stub of a module that protobuf generated for `onnx`, or that has the names of this one."""
+    if name != OF_CLASSES[0]:
+        return f"from {OURS}.{OF_CLASSES[0]} import *\n"
     public = [word for word in dir(import_module(f"{OURS}.{name}")) if not word.startswith("_")]
     known = import_module("formats.onnx_compat.protos.classes")
     return _from("formats.onnx_compat.protos.classes", [word for word in public if hasattr(known, word)])

@@ -105,11 +105,8 @@ class _Dequantization:
         """The nodes that compute the same as a node, from a weight of float32s if it has one of integers."""
         domain = "" if node.domain in STANDARD_DOMAINS else node.domain or ""
         form_of = _FORMS.get((domain, node.op_type or ""))
-        if (
-            form_of is None
-            or not node.output
-            or (form_of is _Dequantization._matrix and not get_int(node, "block_size"))
-        ):
+        has_blocks = node.op_type != "DequantizeLinear" or get_int(node, "block_size")
+        if form_of is None or not node.output or not has_blocks:
             return [node]
         choices = [place.rows[name] for name in node.input] if place.rows.keys() >= {*node.input} else []
         names = [choice.input[0] for choice in choices] if choices else node.input

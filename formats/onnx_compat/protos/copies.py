@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="ProtoMessage")
 
 
-_new = object.__new__
 _UNCHANGING = frozenset((int, str, float, bytes))
 
 
@@ -34,9 +33,7 @@ def proto_copy(message: M) -> M:
     def copy_of(part: Any) -> Any:
         values = part.__dict__.copy()
         pending.append(values)
-        new = _new(type(part))  # `__class__` may be that of `onnx`
-        set_fields(new, values)
-        return new
+        return proto_with(type(part), values)
 
     copy: M = copy_of(message)
     while pending:
