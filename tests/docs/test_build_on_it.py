@@ -46,12 +46,12 @@ def test_the_adaptor_for_onnx_ir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert onnx.numpy_helper.to_array(one).tolist() == onnx.numpy_helper.to_array(other).tolist()
 
 
-@pytest.mark.parametrize("name", ["examples/digits.onnx"])
-def test_the_adaptor_for_onnxslim(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.outer
+def test_the_adaptor_for_onnxslim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model that onnxslim makes over our classes is that which it makes over `onnx`."""
     onnxslim = pytest.importorskip("onnxslim")
-    expected = onnxslim.slim(onnx.load(ROOT / name))
-    adaptor("slim", tmp_path, monkeypatch)(ROOT / name, tmp_path / "slim.onnx")
+    expected = onnxslim.slim(onnx.load(DIGITS))
+    adaptor("slim", tmp_path, monkeypatch)(DIGITS, tmp_path / "slim.onnx")
     assert onnx.load(tmp_path / "slim.onnx").graph.node == expected.graph.node
 
 

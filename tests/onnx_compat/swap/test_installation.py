@@ -177,6 +177,7 @@ if __name__ == "__main__":
     subprocess.run([sys.executable, "main.py"], check=True, timeout=PATIENCE_SECONDS, cwd=tmp_path)
 
 
+@pytest.mark.outer
 def test_a_function_that_holds_a_message_goes_to_another_process() -> None:
     """A message in a function that cloudpickle pickles, as Ray does, is one of ours in the process that calls it."""
     cloudpickle = pytest.importorskip("cloudpickle")
