@@ -18,7 +18,6 @@ from report import Row, seconds
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
 PLOT = ROOT / "docs" / "benchmark.svg"
-TABLE = re.compile(r"(<!-- figures; benchmarks/documents.py writes them -->\n\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 # What people do most: a case, our tool and the tool that they would use instead. The README has the first rows of this,
 # docs/benchmarks.md all, and the plot their cases.
 CHOSEN = (
@@ -104,10 +103,15 @@ def marked(title: str) -> str:
     return re.sub(r"\.\w+", r"`\g<0>`", title)
 
 
-def current(text: str, tables: Iterable[str]) -> str:
-    """The text of a document with these tables in it."""
-    rest = iter(tables)
-    return TABLE.sub(lambda match: f"{match[1]}{next(rest)}{match[3]}", text)
+def current(text: str, tables: Iterable[str], script: str = "documents.py") -> str:
+    """The text of a document with these tables of a script in it, in their order.
+
+    Raises: ValueError if it has not as many places for them.
+    """
+    start, end = f"<!-- figures; benchmarks/{script} writes them -->\n\n", "<!-- end -->"
+    before, *parts = text.split(start)
+    pieces = [f"{start}{table}\n{end}{part.partition(end)[2]}" for table, part in zip(tables, parts, strict=True)]
+    return "".join([before, *pieces])
 
 
 def digest(rows: Sequence[Row]) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from documents import current
 from models import SMALL, WIDTH, chain, value, write_inline
 from report import seconds
 
@@ -28,7 +28,6 @@ import formats
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "which_format.md"
-TABLE = re.compile(r"(<!-- figures; benchmarks/layouts.py writes them -->\n\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 RTEN = ROOT / "tests" / "runtime" / "target" / "release" / "rten-runner-0-27"
 MIB = 1 << 20
 WEIGHT_MIB = 4  # of each matrix
@@ -137,9 +136,8 @@ def main() -> None:
             print(line, flush=True)
             lines.append(line)
     if options.publish:
-        text = "\n".join(lines) + "\n"
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(TABLE.sub(lambda match: f"{match[1]}{text}{match[3]}", page), encoding="utf-8")
+        text = current(PAGE.read_text(encoding="utf-8"), ["\n".join(lines) + "\n"], "layouts.py")
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

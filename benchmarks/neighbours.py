@@ -11,9 +11,7 @@ them to disk, which only a run that replaces files does.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +19,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from run import ENVIRONMENT, make
+from processes import RunError, cost
+from run import make
 
 MODEL = "nodes-4000.onnx"
 
@@ -70,15 +69,11 @@ def seconds(words: list[str], folder: Path) -> float:
 
     Raises: SystemExit if it fails.
     """
-    with tempfile.TemporaryFile() as errors:
-        command = [sys.executable, "-m", "formats", *words]
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors, env=ENVIRONMENT)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in ((0, 1) if words[0] == "diff" else (0,)):
-            errors.seek(0)
-            raise SystemExit(f"formats {' '.join(words)}: {errors.read().decode(errors='replace')}")
-    return usage.ru_utime + usage.ru_stime
+    command = [sys.executable, "-m", "formats", *words]
+    try:
+        return cost(command, folder, (0, 1) if words[0] == "diff" else (0,)).cpu_seconds
+    except RunError as error:
+        raise SystemExit(f"formats {' '.join(words)}: {error}") from None
 
 
 def prepared(folder: Path, start: dict[str, bytes], beside: set[str]) -> None:

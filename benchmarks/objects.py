@@ -15,7 +15,6 @@ import gc
 import importlib
 import json
 import logging
-import re
 import statistics
 import tempfile
 import time
@@ -32,7 +31,6 @@ import formats.onnxpb
 
 RESULTS = Path(__file__).with_name("objects.json")
 DOCUMENT = documents.ROOT / "docs" / "comparison.md"
-TABLE = re.compile(r"(<!-- figures; benchmarks/objects.py writes them -->\n\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 MODELS = ("small.onnx", "torchscript-2.onnx", "torchscript-40.onnx", "nodes-40000.onnx")  # tools: not the last one
 SAME = 1.3  # a ratio up to this, or its inverse, counts as the same time
 BUILT = 2000
@@ -274,7 +272,7 @@ def table(figures: list[Figure]) -> str:
 
 def current(text: str, figures: list[Figure]) -> str:
     """The text of the document with the table of these figures in it."""
-    return TABLE.sub(lambda match: f"{match[1]}{table(figures)}{match[3]}", text)
+    return documents.current(text, [table(figures)], "objects.py")
 
 
 def known() -> list[Figure]:

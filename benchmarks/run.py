@@ -21,7 +21,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import metadata
@@ -32,14 +31,12 @@ from typing import Any, NamedTuple
 from cases import CASES, LARGE_CASES, Case, Way
 from documents import RESULTS, publish
 from plot import draw
+from processes import ENVIRONMENT, RunError, cost
 from report import HEADER, Row, Run, lines, rows_of
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = Path(sys.executable).parent
-# Python keeps what it compiled, as it does wherever it is not told otherwise.
-ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 LONG_SECONDS = 10  # a tool that takes longer runs only once more after the first round: it varies little
-MAXRSS_BYTES = 1 if platform.system() == "Darwin" else 1024
 PACKAGES = (
     "onnx-formats",
     "isal",
@@ -51,10 +48,6 @@ PACKAGES = (
     "rten-convert",
     "safetensors",
 )
-
-
-class RunError(Exception):
-    """A process ended with an error, or its program is missing."""
 
 
 class Files(NamedTuple):
@@ -79,20 +72,9 @@ def run(command: list[str]) -> Run:
 
     Raises: RunError.
     """
-    arguments = [*program(command[0]), *command[1:]]
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        start = time.perf_counter()
-        process = subprocess.Popen(arguments, stdout=output, stderr=errors, env=ENVIRONMENT)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            errors.seek(0)
-            lines = errors.read().decode(errors="replace").split("\n")
-            raise RunError(next(filter(str.strip, reversed(lines)), f"exit code {process.returncode}").strip())
-        output.seek(0)
-        work = float(output.read().split()[-1]) if command[0] == "work" else seconds
-    return Run(seconds, work, usage.ru_maxrss * MAXRSS_BYTES)
+    found = cost([*program(command[0]), *command[1:]])
+    work = float(found.output.split()[-1]) if command[0] == "work" else found.whole_seconds
+    return Run(found.whole_seconds, work, found.peak_bytes)
 
 
 def run_command(way: Way, files: Files, directory: Path) -> Run:

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import random
-import re
 import resource
 import statistics
 import subprocess
@@ -34,7 +33,6 @@ import tool_jobs
 
 RESULTS = Path(__file__).with_name("tools.json")
 DOCUMENT = documents.ROOT / "docs" / "comparison.md"
-TABLE = re.compile(r"(<!-- figures; benchmarks/tools.py writes them -->\n\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 SAME = 1.3  # a ratio up to this, or its inverse, counts as the same time
 TIMES, LEAST_SECONDS = 7, 2.0  # a job that takes long is done less often
 LONGEST = 300  # seconds of a process
@@ -279,7 +277,7 @@ def summary(rows: list[Row]) -> str:
 
 def current(text: str, rows: list[Row]) -> str:
     """The text of the document with the table of these rows in it."""
-    return TABLE.sub(lambda match: f"{match[1]}{summary(rows)}\n{table(rows)}{match[3]}", text)
+    return documents.current(text, [f"{summary(rows)}\n{table(rows)}"], "tools.py")
 
 
 def known() -> list[Row]:

@@ -13,15 +13,14 @@ not. They do not show how fast a disk is, which run.py does.
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from run import ENVIRONMENT, HERE, MAXRSS_BYTES, make
+import processes
+from run import HERE, make
 
 MODELS = ("sparse-5120.onnx", "sparse-5120.shards", "sparse-25600.shards")  # weights of 4 MiB
 
@@ -68,35 +67,23 @@ VERBS = (
 )
 
 
-class Cost(NamedTuple):
-    """What a process took: seconds on the processor, and its peak memory in bytes."""
-
-    seconds: float
-    peak_nbytes: int
-
-
-def formats(words: list[str]) -> Cost:
+def formats(words: list[str]) -> processes.Cost:
     """What a command takes.
 
     Raises: SystemExit if it fails.
     """
-    with tempfile.TemporaryFile() as errors:
-        command = [sys.executable, str(HERE / "without_zeros.py"), *words]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=ENVIRONMENT)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in ((0, 1) if words[0] == "diff" else (0,)):
-            errors.seek(0)
-            raise SystemExit(f"formats {' '.join(words)}: {errors.read().decode(errors='replace')}")
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * MAXRSS_BYTES)
+    command = [sys.executable, str(HERE / "without_zeros.py"), *words]
+    try:
+        return processes.cost(command, accepted=(0, 1) if words[0] == "diff" else (0,))
+    except processes.RunError as error:
+        raise SystemExit(f"formats {' '.join(words)}: {error}") from None
 
 
-def cost(verb: Verb, model: Path, count: int, directory: Path) -> Cost:
+def cost(verb: Verb, model: Path, count: int, directory: Path) -> processes.Cost:
     """What a verb takes on a model of so many weights."""
     with tempfile.TemporaryDirectory(dir=directory) as out:
         places = {"{model}": model, "{archive}": model.with_suffix(".onnxz"), "{out}": out}
         places |= {"{middle}": f"x{count // 2}", "{last}": f"x{count}"}
-        found = Cost(0.0, 0)
         for text in filter(None, (verb.before, verb.words)):
             for name, place in places.items():
                 text = text.replace(name, str(place))
@@ -123,7 +110,7 @@ def main() -> None:
             for name, path in zip(models, paths, strict=True):
                 count = int(name.removeprefix("sparse-").partition(".")[0])
                 found = cost(verb, path, count, Path(directory))
-                print(f" | {found.seconds:.2f} s, {found.peak_nbytes / (1 << 20):.0f} MiB", end="", flush=True)
+                print(f" | {found.cpu_seconds:.2f} s, {found.peak_bytes / (1 << 20):.0f} MiB", end="", flush=True)
             print(" |")
 
 
