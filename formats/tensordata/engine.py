@@ -134,7 +134,7 @@ def execute(
 
     On any failure, no file of the plan is in its place, the old files are unchanged, and nothing else is left. The plan
     may read from the files that it replaces. If `replaced` is given, the last replaced file must still be that file.
-    Files that are `renamed` come before those of the plan; they keep their old names, too.
+    Files that are `renamed` come before those of the plan; those that do not move keep their old names, too.
 
     A `dry_run` knows no digests.
 
@@ -188,7 +188,14 @@ def _write(
         for source_file in source_files:
             source_file.check_unchanged()
         ending.enter_context(told_as(model))
-        publish([*names, *outputs], plan.models, overwrite=options.overwrite, fsync=options.fsync, replaced=replaced)
+        publish(
+            [*names, *outputs],
+            plan.models,
+            overwrite=options.overwrite,
+            fsync=options.fsync,
+            replaced=replaced,
+            goes=plan.goes,
+        )
     return digests
 
 
@@ -441,7 +448,8 @@ def _check_places(plan: WritePlan, renamed: Sequence[Renamed], paths: Sequence[P
     expected = {} if options.overwrite else expected_names(owner)
     for named in renamed:
         check_further_name(named, overwrite=options.overwrite, capabilities=capabilities)
-        if named.old.stat().st_dev != named.path.parent.stat().st_dev or not capabilities.hard_link:
+        is_elsewhere = named.old.stat().st_dev != named.path.parent.stat().st_dev
+        if not named.moves and (is_elsewhere or not capabilities.hard_link):
             raise OneNameError(named.old)
     for file in plan.files:
         check_name(file.path, capabilities)

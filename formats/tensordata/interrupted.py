@@ -35,7 +35,7 @@ READ_WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
 
 
 def owner_of(path: Path) -> Path | None:
-    """The owner of the journal that names the model at `path`: this model, or another one in the same folder.
+    """The owner of the journal that names the graph at `path`: this model, or another one in the same folder.
 
     Journals that are damaged or may not be followed do not count: a stranger may have put them there.
     """
@@ -54,7 +54,8 @@ def owner_of(path: Path) -> Path | None:
                 continue
             journal = parsed(content, place)
             owner = path.with_name(journal.moves[-1].name)
-            if journal_path(owner) == place and path.name in (model.name for model in journal.parts()[1]):
+            names = {*(model.name for model in journal.parts()[1]), *(graph.name for graph in journal.goes)}
+            if journal_path(owner) == place and path.name in names:
                 return owner
     return None
 

@@ -187,11 +187,15 @@ class FilePlan(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """The complete file at `old`, which is open as `file`, gets the name `path` as well; its bytes are not touched."""
+    """The complete file at `old`, which is open as `file`, gets the name `path` as well; its bytes are not touched.
+
+    With `moves`, it gets that name in place of the old one, in the same folder.
+    """
 
     path: Path
     file: File
     old: Path
+    moves: bool = False
 
 
 LEFT_BEHIND = "left_behind"  # the kind of a loss: a data file of a replaced model that stays
@@ -215,7 +219,8 @@ class WritePlan(NamedTuple):
     `digests` are computed over sources that are not written themselves, such as the hash of a source file. `settings`
     are JSON values that a program needs to load the files, and `usage` is a sentence about what a runtime needs for it.
     The files `used`, by path, are parts of the new model that stay as they are. If `replaced` is given, the model that
-    is replaced must still be that file: otherwise another process may have removed what the new one uses.
+    is replaced must still be that file: otherwise another process may have removed what the new one uses. Graphs
+    in the same folder that are in `goes` are removed before the files take their places: their data files move.
     """
 
     files: tuple[FilePlan, ...]
@@ -227,6 +232,7 @@ class WritePlan(NamedTuple):
     usage: str = ""
     used: Mapping[Path, File] = MappingProxyType({})
     replaced: File | None = None
+    goes: tuple[File, ...] = ()
 
     @property
     def nbytes(self) -> int:

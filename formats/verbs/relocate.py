@@ -1,9 +1,12 @@
 """Copies, moves or removes a model together with its data files.
 
-A model in several files is moved by giving its data files a further name, writing the graph with the new names, and
-only then removing the old graph and the old names. So at any time, the old model, the new model, or
-both are complete, and no weight is copied within a filesystem. A process that is killed in between leaves data files
-with two names, which `onnx` refuses to read. Then the same move again completes it.
+A model in several files that moves within its folder changes its names as several files take their places: a journal
+comes first, and any process that finds it completes or undoes the move. No tool finds data files with two names.
+
+It is moved to another folder by giving its data files a further name, writing the graph with the new names, and only
+then removing the old graph and the old names: a journal may not name another folder. So at any time, the old model, the
+new model, or both are complete, and no weight is copied within a filesystem. A process that is killed in between leaves
+data files with two names, which `onnx` refuses to read. Then the same move again completes it.
 """
 
 from __future__ import annotations
@@ -157,9 +160,10 @@ def mv(src: str | os.PathLike[str], dst: str | os.PathLike[str], **options: Unpa
     same data. If it raises, nothing was written or removed.
     """
     request = _request(src, dst, options, moves=True)
+    begun = owner_of(request.src)  # where a move that was killed goes
     if not request.engine.dry_run:
         finish(request.src)
-    if not os.path.lexists(request.src) and (done := _rest_of_move(request)):
+    if not os.path.lexists(request.src) and (done := _rest_of_move(request, begun)):
         return done
     return _relocate(request)
 
@@ -319,8 +323,11 @@ def _relocate(request: _Request) -> Relocation:
         return _relocated(request, opened)
 
 
-def _rest_of_move(request: _Request) -> Relocation | None:
-    """Remove the old names of data files, which a killed move left when the old graph was already removed."""
+def _rest_of_move(request: _Request, begun: Path | None) -> Relocation | None:
+    """What a killed move did that has just been completed, if it went to the same place, which is `begun`.
+
+    If the old graph was already removed, remove the old names of data files, which a move to another folder left.
+    """
     src, dst = request.src, request.dst
     if not dst.is_file():
         return None
@@ -330,7 +337,7 @@ def _rest_of_move(request: _Request) -> Relocation | None:
         left = tuple(
             old for path, old in names if path != old and old.is_file() and not old.is_symlink() and old.samefile(path)
         )
-        if not left:
+        if not (left or (begun is not None and begun.is_file() and begun.samefile(dst))):
             return None
         for old in left if not request.engine.dry_run else ():
             unlink(old)
@@ -471,8 +478,9 @@ def _write(
     further_names = [(src, dst), *((olds[location], path) for location, path in destinations.items())]
     if moves and is_free and _have_names(further_names) and is_written(graph):  # by a move that was killed
         engine = replace(engine, overwrite=True)  # it is written again
+    goes = (opened.file,) if any(named.moves for named in renamed) else ()
     replaced = execute_replacing(
-        Work(WritePlan(tuple(files), permissions=_permissions(opened), used=used), tuple(renamed)),
+        Work(WritePlan(tuple(files), permissions=_permissions(opened), used=used, goes=goes), tuple(renamed)),
         engine,
         old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
         left=left,
@@ -505,7 +513,18 @@ def _files(
         renamed.append(Renamed(request.dst, opened.file, model.path))
     else:
         written.append(graph)
+        if not (model.stays or request.replacement.backup) and _can_move(request, renamed):
+            renamed = [named._replace(moves=True) for named in renamed]
     return written, renamed
+
+
+def _can_move(request: _Request, renamed: Sequence[Renamed]) -> bool:
+    """Whether a journal can say that these data files move with the graph: in its folder, and all names differ."""
+    olds = [request.src, *(named.old for named in renamed)]
+    if any(path.parent.resolve() != request.dst.parent.resolve() for path in olds):
+        return False
+    names = [path.name.casefold() for path in (*olds, request.dst, *(named.path for named in renamed))]
+    return len({*names}) == len(names)
 
 
 def _have_names(pairs: Iterable[tuple[Path, Path]]) -> bool:
@@ -533,6 +552,9 @@ def _remove(files: Sequence[OwnFile], opened: OpenedFiles, dry_run: bool) -> tup
     removed = []
     for file in files:
         if file.stays:
+            continue
+        if not (dry_run or os.path.lexists(file.path)):  # it went when the new files took their places
+            removed.append(file.path)
             continue
         was = opened.data.get(file.location) if file.location else opened.file
         if was is not None:

@@ -27,7 +27,7 @@ from formats import Graph, Model, Node, OperatorSetId, onnxzip
 from formats.errors import FormatError
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.replacing import tail_replacement
-from formats.tensordata.replacing.journal import Journal, NewFile, OldFile, journal_path, sample_of
+from formats.tensordata.replacing.journal import GoingGraph, Journal, NewFile, OldFile, journal_path, sample_of
 from formats.tensordata.replacing.lock import ModelLock
 
 PRECIOUS = b"nobody may change this"
@@ -35,7 +35,7 @@ TIME_NS = 10**18
 HIDDEN = ".m.onnx.{}.tmp"
 UNDO = struct.Struct("<8s3Q32s32s")
 """An undo file, without the old end of the archive: its magic, three numbers, and the digests of beginning and end."""
-DIGITS = ("0" * 16, "1" * 16, "a" * 16, "b" * 16)
+DIGITS = ("0" * 16, "1" * 16, "a" * 16, "b" * 16, "c" * 16)
 
 
 def model(producer: str, count: int = 300) -> Model:
@@ -97,7 +97,7 @@ def journal_files() -> dict[str, bytes]:
 
 @cache
 def journals() -> list[bytes]:
-    """Journals of that model: with and without old files, and for two models."""
+    """Journals of that model: with and without old files, for two models, and of a move."""
     files = journal_files()
     folder = fresh(files)
     moves = []
@@ -107,7 +107,15 @@ def journals() -> list[bytes]:
         digest = hashlib.sha256(files[new]).hexdigest()
         moves.append(NewFile(name, new, len(files[new]), 0, 0, None, digest, old))
     without = tuple(move._replace(old=None) for move in moves)
-    return [Journal(tuple(moves), "boot").encode(), Journal(without, "boot").encode(), Journal(without, "", 2).encode()]
+    going = GoingGraph("gone.onnx", OldFile(HIDDEN.format(DIGITS[4]), 5, 0, None))
+    moved = moves[0]._replace(new="gone.onnx.data"), moves[1]
+    kinds = (
+        Journal(tuple(moves), "boot"),
+        Journal(without, "boot"),
+        Journal(without, "", 2),
+        Journal(moved, "", 1, (going,)),
+    )
+    return [kind.encode() for kind in kinds]
 
 
 def use_journal(data: bytes) -> None:

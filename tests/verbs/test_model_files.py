@@ -189,9 +189,10 @@ def test_without_two_names_for_a_file_moves_are_copies(split: Path, monkeypatch:
     """If a file cannot have two names, as on another filesystem, its bytes are copied and the old file is removed."""
     expected = weights(split)
     monkeypatch.setattr(further_name, "make_link", lambda *_: False)
-    formats.mv(split, split.parent / "b.onnx")
-    assert names(split.parent) == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
-    assert expected == weights(split.parent / "b.onnx")
+    formats.mv(split, split.parent / "sub" / "b.onnx", parents=True)
+    assert names(split.parent) == ["sub"]
+    assert names(split.parent / "sub") == ["b-00001-of-00002.data", "b-00002-of-00002.data", "b.onnx"]
+    assert expected == weights(split.parent / "sub" / "b.onnx")
 
 
 def test_moving_over_a_model_replaces_it(split: Path) -> None:
@@ -566,8 +567,10 @@ def test_a_new_graph_is_as_secret_as_its_sources(tmp_path: Path, modes: tuple[in
     assert stat.S_IMODE(new.stat().st_mode) & 0o077 == kept
 
 
-@pytest.mark.parametrize("call", ["link", "stat"])
-def test_another_file_is_neither_moved_nor_removed(tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("call", "place"), [("link", "n.onnx"), ("link", "sub/n.onnx"), ("stat", "sub/n.onnx")])
+def test_another_file_is_neither_moved_nor_removed(
+    tmp_path: Path, call: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If another process replaces a data file while its model moves, the move is refused, and the other file stays."""
     weights = [formats.from_numpy(np.arange(1000, dtype="float32"), "w")]
     formats.save(
@@ -587,7 +590,7 @@ def test_another_file_is_neither_moved_nor_removed(tmp_path: Path, call: str, mo
     with monkeypatch.context() as patch:
         patch.setattr(os, call, replaced)
         with pytest.raises(formats.FormatError):
-            formats.mv(tmp_path / "m.onnx", tmp_path / "n.onnx")
+            formats.mv(tmp_path / "m.onnx", tmp_path / place, parents=True)
     assert theirs == data.read_bytes()
 
 

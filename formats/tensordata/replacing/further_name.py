@@ -1,4 +1,4 @@
-"""Existing files that get a second name: a model moves, and no byte of its weights is copied."""
+"""Existing files that get another name: a model moves, and no byte of its weights is copied."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def check_further_name(renamed: Renamed, *, overwrite: bool, capabilities: Capab
 
 
 class FurtherName(WritableFile):
-    """A file that replaces its destination like an `OutputFile`, and keeps its old name.
+    """A file that replaces its destination like an `OutputFile`, and keeps its old name, unless it `moves`.
 
-    From the start, it has a hidden name next to the destination.
+    From the start, it has a hidden name next to the destination; one that moves has only its old name until then.
     """
 
-    __slots__ = ("_hidden", "_overwrite", "destination", "has_name")
+    __slots__ = ("_hidden", "_overwrite", "destination", "has_name", "moves")
 
     def __init__(self, renamed: Renamed, *, overwrite: bool, owner: Path, capabilities: Capabilities = SYSTEM) -> None:
         """Prepare the file at `renamed.old` for `renamed.path`, as a companion of the model `owner` or as the model.
@@ -60,12 +60,15 @@ class FurtherName(WritableFile):
         super().__init__(renamed.path, capabilities)
         self.destination = system_path(renamed.path, capabilities)
         self.has_name = True
+        self.moves = renamed.moves
         self._overwrite = overwrite
         check_further_name(renamed, overwrite=overwrite, capabilities=capabilities)
-        self._hidden: Path | None = self.destination.with_name(temporary_path(owner).name)
+        name = renamed.old.name if self.moves else temporary_path(owner).name
+        self._hidden: Path | None = self.destination.with_name(name)
         try:
             with Located(self.path):
-                _link(renamed.file, renamed.old, self._hidden, capabilities)
+                if not self.moves:
+                    _link(renamed.file, renamed.old, self._hidden, capabilities)
                 self._descriptor = _open(self._hidden)
                 renamed.file.check_in_place(self._descriptor)  # another process may have put something else there
                 try_lock(self._descriptor)  # the lock tells other processes that the name is needed
@@ -96,7 +99,7 @@ class FurtherName(WritableFile):
             sync_directory(self.destination.parent)
 
     def stage(self, path: Path) -> tuple[Path, os.stat_result]:
-        """The hidden name of the file, and its status; from now on, the caller must move or remove it."""
+        """The name of the file until now, and its status; from now on, the caller must move or remove a hidden one."""
         hidden = self.readable_path
         self.close()
         self._hidden = None
@@ -105,9 +108,9 @@ class FurtherName(WritableFile):
     def discard(self) -> None:
         """Remove the hidden name."""
         self.close()
-        if self._hidden is not None:
+        if self._hidden is not None and not self.moves:
             unlink(self._hidden, self.capabilities)
-            self._hidden = None
+        self._hidden = None
 
 
 def _link(file: File, path: Path, name: Path, capabilities: Capabilities) -> None:

@@ -9,6 +9,9 @@ takes long; without it, the inode and samples of the content identify a new file
 system. Until then, a process may have been killed, but no written byte is lost. An old file is identified by its size,
 its time and samples of its content: a time alone is not enough, because clocks jump, and neither is an inode, which is
 used again, and which a copy of the folder does not have. Readers write nothing because of a journal.
+
+If a model moves within its folder, its data files have their old names in place of hidden ones, and are identified like
+old files: nothing was written to them. The graph with the old names goes first.
 """
 
 from __future__ import annotations
@@ -50,8 +53,18 @@ class OldFile(NamedTuple):
     sample: str | None
 
 
+class GoingGraph(NamedTuple):
+    """The graph of a model that moves to another name in its folder: it gets a hidden name, and is then removed."""
+
+    name: str
+    old: OldFile
+
+
 class NewFile(NamedTuple):
-    """A new file: the name that it will get, its hidden name until then, and the values that identify it."""
+    """A new file: the name that it will get, its name until then, and the values that identify it.
+
+    Until then, its name is hidden, except if it moves from another name.
+    """
 
     name: str
     new: str
@@ -61,6 +74,11 @@ class NewFile(NamedTuple):
     sample: str | None
     sha256: str | None
     old: OldFile | None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the file is one that exists, and moves from another name."""
+        return not is_hidden(self.new)
 
 
 class Journal(NamedTuple):
@@ -73,6 +91,7 @@ class Journal(NamedTuple):
     moves: tuple[NewFile, ...]
     boot: str
     models: int = 1
+    goes: tuple[GoingGraph, ...] = ()
 
     def parts(self) -> tuple[tuple[NewFile, ...], tuple[NewFile, ...]]:
         """The companions, and the models."""
@@ -89,6 +108,8 @@ class Journal(NamedTuple):
         content = {"journal": VERSION, "boot": self.boot, "files": files}
         if self.models > 1:
             content["models"] = self.models
+        if self.goes:
+            content["goes"] = [{"name": graph.name, "old": graph.old._asdict()} for graph in self.goes]
         encoded = json.dumps(content).encode()
         if len(encoded) > MAX_JOURNAL_BYTES:
             raise EncodeError(f"{len(self.moves):,} files are too many to take their places together")
@@ -104,10 +125,10 @@ class Journal(NamedTuple):
             return False
         if move.sha256 is not None:
             return sha256_of(path) == move.sha256
-        same = (status.st_ino, status.st_mtime_ns, boot()) == (move.inode, move.modified_ns, self.boot)
-        return same and sample_of(path) == move.sample
+        same = move.is_moved or (status.st_ino, boot()) == (move.inode, self.boot)
+        return same and status.st_mtime_ns == move.modified_ns and sample_of(path) == move.sample
 
-    def is_old(self, move: NewFile, path: Path) -> bool:
+    def is_old(self, move: NewFile | GoingGraph, path: Path) -> bool:
         """Whether the file at `path` is the replaced file, unchanged."""
         try:
             status = path.lstat()
@@ -219,39 +240,54 @@ def sha256_of(path: Path) -> str:
 
 
 def _decoded(content: Any) -> Journal:
-    if not isinstance(content, dict) or content.keys() - {"models"} != {"journal", "boot", "files"}:
+    if not isinstance(content, dict) or content.keys() - {"models", "goes"} != {"journal", "boot", "files"}:
         raise DecodeError("it has other fields")
     if content["journal"] != VERSION:
         raise DecodeError(
             f"its version is {content['journal']!r:.40}, and {VERSION} is the version that this program reads"
         )
-    if not isinstance(content["boot"], str) or not isinstance(content["files"], list):
+    goes = content.get("goes", [])
+    if not isinstance(content["boot"], str) or not (isinstance(content["files"], list) and isinstance(goes, list)):
         raise DecodeError("a field has another type")
     if not content["files"]:
         raise DecodeError("it has no files")
     last = content["files"][-1]
     path = Path(_plain_name(last.get("name") if isinstance(last, dict) else None))
     moves = tuple(_move(item, path) for item in content["files"])
-    names = [move.name.casefold() for move in moves]
-    hidden = [name for move in moves for name in (move.new, move.old and move.old.name) if name is not None]
-    if len({*names, *hidden}) != len(names) + len(hidden):
+    going = tuple(_going(item, path) for item in goes)
+    names = [name for move in moves for name in (move.name, move.new, move.old and move.old.name) if name is not None]
+    names += [name for graph in going for name in (graph.name, graph.old.name)]
+    if len({name.casefold() for name in names}) != len(names):
         raise DecodeError("two files have the same name")
     models = _number(content.get("models", 1))
     if not 1 <= models <= len(moves):
         raise DecodeError(f"it has {len(moves)} files, and cannot speak of {models} models")
-    return Journal(moves, content["boot"], models)
+    journal = Journal(moves, content["boot"], models, going)
+    if any(move.is_moved for move in (journal.parts()[1] if going else moves)):
+        raise DecodeError("a file moves, and only the data files of a graph that goes do that")
+    return journal
+
+
+def _going(item: Any, path: Path) -> GoingGraph:
+    values = _fields(item, GoingGraph._fields)
+    return GoingGraph(_plain_name(values["name"]), _old(values["old"], path))
 
 
 def _move(item: Any, path: Path) -> NewFile:
     old = _fields(item, NewFile._fields)["old"]
     if old is not None:
-        values = _fields(old, OldFile._fields)
-        times = _number(values["nbytes"]), _number(values["modified_ns"])
-        old = OldFile(_hidden_name(values["name"], path), *times, _digest(values["sample"]))
+        old = _old(old, path)
     sample, sha256 = _digest(item["sample"]), _digest(item["sha256"])
     nbytes, modified_ns, inode = (_number(item[name]) for name in ("nbytes", "modified_ns", "inode"))
-    name, new = _plain_name(item["name"]), _hidden_name(item["new"], path)
+    name, new = _plain_name(item["name"]), item["new"]
+    new = _plain_name(new) if isinstance(new, str) and not is_hidden(new) else _hidden_name(new, path)
     return NewFile(name, new, nbytes, modified_ns, inode, sample, sha256, old)
+
+
+def _old(item: Any, path: Path) -> OldFile:
+    values = _fields(item, OldFile._fields)
+    times = _number(values["nbytes"]), _number(values["modified_ns"])
+    return OldFile(_hidden_name(values["name"], path), *times, _digest(values["sample"]))
 
 
 def _digest(value: Any) -> str | None:

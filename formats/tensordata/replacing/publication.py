@@ -6,6 +6,10 @@ complete the change: the old graph is put aside, the data files take their place
 journal is removed, and then the replaced files are removed. If the change must survive a power cut, each of these steps
 is on the disk before the next one. Models that share data files are replaced in the same way, together: all old graphs
 are put aside first.
+
+A model that moves within its folder changes its names in the same steps: its old graph is put aside as well, and its
+data files lose their old names before the new graph takes its place. So no graph that a tool finds has data files with
+two names, which `onnx` refuses.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from functools import cache
 from shutil import rmtree
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.errors import DecodeError, file_exists
+from formats.errors import DecodeError, TensorDataError, file_exists
 from formats.tensordata.file import TRAFFIC
 from formats.tensordata.local.directory import (
     make_link,
@@ -42,6 +46,7 @@ from formats.tensordata.replacing.hidden import (
     temporary_path,
 )
 from formats.tensordata.replacing.journal import (
+    GoingGraph,
     Journal,
     NewFile,
     OldFile,
@@ -76,11 +81,13 @@ def publish(
     overwrite: bool,
     fsync: bool | None = None,
     replaced: File | None = None,
+    goes: Sequence[File] = (),
 ) -> None:
     """Put all files in their places, or none; the model, or this number of models, comes last.
 
     With `fsync`, the files are on the disk. If it is `None`, only files that replace others are on the disk, before the
-    others are removed. If `replaced` is given, the old model must still be that file.
+    others are removed, and models that move. If `replaced` is given, the old model must still be that file. The graphs
+    that go, because their data files move, must still be these files, too; they are removed.
 
     Raises: FileExistsError if something is in a place and not to be replaced; TensorDataError if the model is
     not what is to be replaced; BlockingIOError if another process writes the model for long; other OSErrors. After
@@ -89,15 +96,15 @@ def publish(
     TRAFFIC.add(publications=1)
     model, capabilities = outputs[-1].destination, outputs[-1].capabilities
     replaces = any(os.path.lexists(output.destination) for output in outputs)
-    syncs = replaces if fsync is None else fsync
+    syncs = (replaces or bool(goes)) if fsync is None else fsync
     if len(outputs) == 1 and not replaces and not is_left(model) and not outputs[0].has_name:
         outputs[0].publish(fsync=syncs)
         return
     digests = _put_on_disk(outputs) if syncs and len(outputs) > 1 else [None] * len(outputs)
     with ModelLock(model) as lock:
         _finish_own(model, capabilities, overwrite=overwrite)  # of a process that was killed since this one began
-        if replaced is not None:
-            replaced.check_in_place()
+        for file in (*goes, *([replaced] if replaced is not None else [])):
+            file.check_in_place()
         if len(outputs) == 1:
             outputs[0].publish(fsync=syncs)
             for kind in ("journal", "undo"):  # of the replaced files
@@ -105,7 +112,7 @@ def publish(
                     unlink(hidden_path(model, kind), capabilities)
         else:
             _remove_journal(model, capabilities)
-            _publish_several(outputs, digests, models=models, overwrite=overwrite, syncs=syncs, lock=lock)
+            _publish_several(outputs, digests, models=models, overwrite=overwrite, syncs=syncs, lock=lock, goes=goes)
         if lock.was_left or any(output.has_name for output in outputs):
             _clean(model, capabilities)
 
@@ -261,12 +268,26 @@ class _Steps:
             self._put_aside(model)
         if in_the_way:
             self.sync()
+        going = [graph for graph in self.journal.goes if os.path.lexists(self.at(graph.name))]
+        for graph in going:  # when no old model hides the new one from readers
+            self._put_aside(graph)
+        if going:
+            self.sync()
         for companion in companions:
-            self._place(companion, overwrite)
+            self._place(companion, overwrite, keeps_name=companion.is_moved)
         if companions:
             self.sync()
+        moving = [companion for companion in companions if companion.is_moved]
+        for companion in moving:
+            if not self.journal.is_new(companion, self.at(companion.name)):
+                raise TensorDataError("another program has replaced the file; it stays", path=self.at(companion.new))
+        for companion in moving:
+            if _is_same(self.at(companion.new), self.at(companion.name)):
+                unlink(self.at(companion.new), self.capabilities)
+        if moving:
+            self.sync()
         for model in models:
-            self._place(model, overwrite, keeps_hidden_name=len(models) > 1)
+            self._place(model, overwrite, keeps_name=len(models) > 1)
         self.sync()
         self.end()
 
@@ -277,10 +298,16 @@ class _Steps:
             self._take_back(model)
         for moved in companions:
             self._take_back(moved)
+        self.sync()
+        for moved in companions:
             if moved.old is not None and os.path.lexists(self.at(moved.old.name)):
                 move_file(self.at(moved.old.name), self.at(moved.name), self.capabilities)
                 unlink(self.at(moved.old.name), self.capabilities)  # another name of the same file remains
         self.sync()
+        for graph in self.journal.goes:
+            if os.path.lexists(self.at(graph.old.name)):
+                move_file(self.at(graph.old.name), self.at(graph.name), self.capabilities)
+                self.sync()
         for model in models:
             if model.old is not None and os.path.lexists(self.at(model.old.name)):
                 move_file(self.at(model.old.name), self.at(model.name), self.capabilities)
@@ -291,10 +318,11 @@ class _Steps:
         """Remove the journal, and then all hidden files that it names."""
         unlink(journal_path(self.model), self.capabilities)
         self.sync()
-        for moved in self.journal.moves:
-            unlink(self.at(moved.new), self.capabilities)
-            if moved.old is not None:
-                unlink(self.at(moved.old.name), self.capabilities)
+        hidden = [moved.new for moved in self.journal.moves if not moved.is_moved]
+        hidden += [moved.old.name for moved in self.journal.moves if moved.old is not None]
+        hidden += [graph.old.name for graph in self.journal.goes]
+        for name in hidden:
+            unlink(self.at(name), self.capabilities)
 
     def at(self, name: str) -> Path:
         """The path of a file next to the model."""
@@ -305,32 +333,36 @@ class _Steps:
         if self.syncs:
             sync_directory(self.model.parent)
 
-    def _put_aside(self, moved: NewFile) -> None:
+    def _put_aside(self, moved: NewFile | GoingGraph) -> None:
         """Free the name: the old file gets its hidden name."""
         if moved.old is not None:
             move_file(self.at(moved.name), self.at(moved.old.name), self.capabilities)
 
-    def _place(self, moved: NewFile, overwrite: bool, *, keeps_hidden_name: bool = False) -> None:
+    def _place(self, moved: NewFile, overwrite: bool, *, keeps_name: bool) -> None:
         """Give the new file its name.
 
-        With `keeps_hidden_name`, the hidden name stays until `end`. A power cut may keep any of the changes that are
-        not on the disk. If it lost both names of a model, other models that readers have found would be taken back.
+        With `keeps_name`, it keeps its present name for now. A power cut may keep any of the changes that are not on
+        the disk. If it lost both names of a model, other models that readers have found would be taken back; and
+        of a data file that moves, there is no other.
         """
         new, place = self.at(moved.new), self.at(moved.name)
         if not os.path.lexists(new):
             return  # the file already has it
         is_kept = moved.old is None or os.path.lexists(self.at(moved.old.name)) or not os.path.lexists(place)
-        if not is_kept and moved.old and not make_link(place, self.at(moved.old.name), self.capabilities):
-            self._put_aside(moved)
+        if not is_kept and moved.old:
+            is_linked = not moved.is_moved and make_link(place, self.at(moved.old.name), self.capabilities)
+            if not is_linked:  # what moves takes only a free place
+                self._put_aside(moved)
         if _is_reserved(moved, place):
             unlink(place, self.capabilities)
-        if moved.old is None and not overwrite and not _is_same(new, place):
-            if keeps_hidden_name and make_link(new, place, self.capabilities):
+        if (moved.is_moved or (moved.old is None and not overwrite)) and not _is_same(new, place):
+            if keeps_name and make_link(new, place, self.capabilities):
                 return
             move_to_free(new, place, self.capabilities)
             return
         move_file(new, place, self.capabilities)
-        unlink(new, self.capabilities)  # a rename to another name of the same file does not remove it
+        if not keeps_name:
+            unlink(new, self.capabilities)  # a rename to another name of the same file does not remove it
 
     def _take_back(self, moved: NewFile) -> None:
         """Give the new file its hidden name, and remove its other name."""
@@ -352,6 +384,7 @@ def _publish_several(
     overwrite: bool,
     syncs: bool,
     lock: ModelLock,
+    goes: Sequence[File],
 ) -> None:
     """Put the files in their places, the models after the others; the lock is that of the last model.
 
@@ -363,7 +396,9 @@ def _publish_several(
     try:
         for output, digest in zip(outputs, digests, strict=True):
             moves.append(_staged_move(output, digest, model, overwrite))
-        journal = Journal(tuple(moves), boot(), models)
+        olds = [(file.path.name, _old(file.path, temporary_path(model).name)) for file in goes]
+        going = tuple(GoingGraph(name, old) for name, old in olds if old is not None)
+        journal = Journal(tuple(moves), boot(), models, going)
         steps = _Steps(model, journal, syncs=syncs, capabilities=capabilities)
         _write_journal(journal, model, syncs, capabilities)
         steps.forward(overwrite=overwrite)
@@ -372,13 +407,14 @@ def _publish_several(
             _give_up(steps, lock)
         else:
             for staged in moves:
-                unlink(model.with_name(staged.new), capabilities)
+                if not staged.is_moved:
+                    unlink(model.with_name(staged.new), capabilities)
         raise
 
 
 def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None]:
     """Put all files on the disk, and return the SHA-256 of each, which is computed meanwhile."""
-    hashing = started_or_done(lambda: [_digest_of(output.readable_path) for output in outputs])
+    hashing = started_or_done(lambda: [_digest_of(output) for output in outputs])
     try:
         sync_files([output.descriptor for output in outputs])
     finally:
@@ -386,9 +422,11 @@ def _put_on_disk(outputs: Sequence[OutputFile | FurtherName]) -> list[str | None
     return hashing.result()
 
 
-def _digest_of(path: Path) -> str | None:
+def _digest_of(output: OutputFile | FurtherName) -> str | None:
+    if not isinstance(output, OutputFile) and output.moves:  # nothing is written to it
+        return None
     try:
-        return sha256_of(path)
+        return sha256_of(output.readable_path)
     except PermissionError:  # it replaces a file that the user may not read
         return None
 
@@ -490,13 +528,23 @@ def _can_be_completed(steps: _Steps, journal: Journal) -> bool:
     """
     path = steps.model
     is_new = cache(journal.is_new)  # it may read all of a file
+    changed = []
+    for graph in journal.goes:
+        place = steps.at(graph.name)
+        if os.path.lexists(place) and not journal.is_old(graph, place):
+            changed.append(graph.name)
     for moved in journal.moves:
+        new = steps.at(moved.new)
+        if moved.is_moved and os.path.lexists(new) and not is_new(moved, new):
+            changed.append(moved.new)
         place = steps.at(moved.name)
         is_free = not os.path.lexists(place) or _is_reserved(moved, place)
         if not is_free and not journal.is_old(moved, place) and not is_new(moved, place):
-            reason = f"{moved.name} has changed since the interrupted write"
-            hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
-            raise DecodeError(f"{reason}; {hint}", path=path)
+            changed.append(moved.name)
+    if changed:
+        reason = f"{changed[0]} has changed since the interrupted write"
+        hint = f"remove {journal_path(path).name} to keep what is there, or write again with `overwrite=True`"
+        raise DecodeError(f"{reason}; {hint}", path=path)
     if all(any(is_new(moved, steps.at(name)) for name in (moved.new, moved.name)) for moved in journal.moves):
         return True
     for moved in journal.moves:

@@ -247,6 +247,8 @@ def _set(*place: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+OLD = {"name": f".m.onnx.{'1' * 16}.tmp", "nbytes": 8, "modified_ns": 1, "sample": None}
+GOES = [{"name": "gone.onnx", "old": OLD}]
 HOSTILE = {
     "outside": _set("files", 0, "name", "../victim"),
     "absolute": _set("files", 0, "name", "/etc/passwd"),
@@ -271,6 +273,13 @@ HOSTILE = {
     "no list": _set("files", {}),
     "empty": _set("files", []),
     "no files": _set("files", [None]),
+    "graphs, no list": _set("goes", 5),
+    "graph outside": _set("goes", [{"name": "../victim", "old": OLD}]),
+    "graph, not ours": _set("goes", [{"name": "victim", "old": {**OLD, "name": "victim"}}]),
+    "graph twice": _set("goes", [{"name": "victim", "old": OLD}] * 2),
+    "graph that stays": _set("goes", [{"name": "m.onnx", "old": OLD}]),
+    "model moves": lambda content: (_set("files", -1, "new", "victim")(content), content.update(goes=GOES)),
+    "moves from outside": lambda content: (_set("files", 0, "new", "../victim")(content), content.update(goes=GOES)),
 }
 
 
