@@ -39,6 +39,8 @@ def owner_of(path: Path) -> Path | None:
 
     Journals that are damaged or may not be followed do not count: a stranger may have put them there.
     """
+    if not path.name:  # . and / are folders
+        return None
     rest = MAX_FOUND_BYTES
     own = journal_path(path)
     for place in (own, *_journals_beside(path)) if os.path.lexists(own) else _journals_beside(path):
