@@ -103,6 +103,9 @@ def _model_lines(
     saved = {name: nbytes for name, nbytes in seen.savings.items() if nbytes >= SAVED_FROM_BYTES}
     if "int32" in saved:
         yield f"note: --int32 saves up to {in_units(saved.pop('int32'))}"
+    for name in ("int8", "int4"):
+        if name in saved:
+            yield f"note: --weights-dtype {name} saves {in_units(saved.pop(name))}"
     if saved:
         yield f"note: --dtype {joined([*saved], 'or')} saves up to {in_units(max(saved.values()))}"
     yield from _tensor_lines(seen, tensors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -14,7 +15,7 @@ from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
 from formats.editing.options import EditOptions, EditResult
-from formats.errors import OptionError, UnsupportedError
+from formats.errors import FormatError, OptionError, UnsupportedError
 from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_with_dims
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 
 MAX_ALIGNMENT = 4096  # a page: larger alignments do not matter
+MATRICES_FROM_BYTES = 1 << 20  # what less of them would save, nobody needs to know; numpy is imported for it
 _DATA_FIELDS = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
 
 
@@ -167,7 +169,9 @@ class Inspection:
 
     `inputs` are those that a caller must provide, without those that have an initialiser. `operators` counts nodes by
     operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise. Data files that
-    are `missing`, or too short, are no error.
+    are `missing`, or too short, are no error. `savings` has the bytes that weights lose at most with each `dtype` and
+    with "int32", and those that they lose with a `weights_dtype` of "int8" or "int4", if there is 1 MiB of matrices or
+    more; what they gain is below zero.
 
     Of an archive with several models, `models` has the content of each. Then `operators`, `data_types`, `tensors` and
     `nodes` are those of all models, and what one model has, such as `inputs`, is empty.
@@ -197,6 +201,7 @@ class Inspection:
     releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that read these versions, by runtime
     values: tuple[ValueShape, ...] | None = None  # if shapes were requested
     macs: MacCount | None = None  # if multiply-accumulates were requested
+    savings: Mapping[str, int] = field(default_factory=dict)
     shape_notes: tuple[str, ...] = ()  # what is not inferred, and why; stated shapes that were wrong
 
     def __repr__(self) -> str:
@@ -248,20 +253,6 @@ class Inspection:
         offsets = (entry.file_offset for entry in self.tensors if entry.file_offset is not None)
         counts = Counter(min(offset & -offset or MAX_ALIGNMENT, MAX_ALIGNMENT) for offset in offsets)
         return dict(sorted(counts.items(), reverse=True))
-
-    @property
-    def savings(self) -> dict[str, int]:
-        """How many bytes weights lose at most with each `dtype`, and with "int32"; what they gain is below zero."""
-        from formats.editing.element_types.float_nodes import ELEMENT_TYPES
-
-        return {
-            name: sum(
-                total.nbytes - total.nbytes * dtypes.BY_NUMBER[to.number].bits // dtypes.BY_NAME[old].bits
-                for old, total in self.data_types.items()
-                if old in dtypes.BY_NAME and dtypes.BY_NAME[old].number in to.sources
-            )
-            for name, to in ELEMENT_TYPES.items()
-        }
 
     def to_json(self) -> dict[str, Any]:
         """The inspection in strings, numbers, lists and dictionaries; what was not requested is left out."""
@@ -347,8 +338,10 @@ class _Wanted(NamedTuple):
 def _of_several(models: Sequence[Inspection]) -> Inspection:
     """The content of an archive with these models."""
     operators: Counter[str] = Counter()
+    savings: Counter[str] = Counter()
     for model in models:
         operators.update(model.operators)
+        savings.update(model.savings)
     tensors = tuple(chain.from_iterable(model.tensors for model in models))
     return replace(
         models[-1],
@@ -361,6 +354,7 @@ def _of_several(models: Sequence[Inspection]) -> Inspection:
         outputs=(),
         operators=dict(operators.most_common()),
         data_types=_totals(tensors),
+        savings=savings,
         tensors=tensors,
         archive=None,
         runtime=None,
@@ -428,6 +422,7 @@ def _inspect(
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, every_node, codec, source),
+        savings=_savings(model, tensors),
     )
     if wanted.shapes or wanted.macs:
         from formats.verbs.shapes import shapes_of_model  # few programs need it
@@ -435,6 +430,28 @@ def _inspect(
         measured = shapes_of_model(model, lists_values=wanted.shapes, counts_macs=wanted.macs, dim=wanted.dim or {})
         inspection = replace(inspection, values=measured.values, macs=measured.macs, shape_notes=measured.notes)
     return inspection, () if bundle is None else bundle.models
+
+
+def _savings(model: Model, tensors: tuple[TensorEntry, ...]) -> dict[str, int]:
+    """How many bytes the weights lose with other types; with integers in blocks only if that can be many."""
+    from formats.editing.element_types.float_nodes import ELEMENT_TYPES
+
+    totals = _totals(tensors)
+    savings = {
+        name: sum(
+            total.nbytes - total.nbytes * dtypes.BY_NUMBER[to.number].bits // dtypes.BY_NAME[old].bits
+            for old, total in totals.items()
+            if old in dtypes.BY_NAME and dtypes.BY_NAME[old].number in to.sources
+        )
+        for name, to in ELEMENT_TYPES.items()
+    }
+    floats = (entry for entry in tensors if entry.data_type in ("FLOAT", "FLOAT16"))
+    if sum(entry.nbytes for entry in floats if len(entry.dims) == 2) >= MATRICES_FROM_BYTES:
+        from formats.editing.element_types.weight_quantization import saved_nbytes
+
+        with suppress(FormatError):  # a weight may be too short for its dims, which only a conversion must refuse
+            savings |= {name: saved_nbytes(model, name) for name in ("int8", "int4")}
+    return savings
 
 
 def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> dict[str, tuple[str, ...]]:

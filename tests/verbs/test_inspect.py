@@ -17,6 +17,7 @@ from formats.ir.summary import type_with_dims
 from formats.tensordata.sources.source import FileSpan
 from formats.verbs.inspect import RuntimeFindings
 from formats.verbs.model_files import layout
+from formats.words import in_units
 from tests import commands
 
 TYPES = {
@@ -272,13 +273,56 @@ def test_data_files_have_layouts(tiny_model: Path, tmp_path: Path) -> None:
     assert [(0, 4096, "tensor"), (4096, 1 << 17, "unused")] == [region[:3] for region in data.regions]
 
 
+@pytest.mark.parametrize("weights_dtype", ["int8", "int4"])
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+def test_what_integers_in_blocks_save(dtype: str, weights_dtype: str, tmp_path: Path) -> None:
+    """The bytes that weights would lose as integers in blocks are those that a conversion saves.
+
+    Also for lines that end within a block, tables, a weight that another node needs, and one in a subgraph.
+    """
+    graph = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 21]>
+        g ({dtype}[2, 500] x, int64[3] rows, bool yes) => ({dtype}[2, 300] y, {dtype}[3, 70] z, {dtype}[2, 9] v) {{
+            a = MatMul (x, m)
+            b = MatMul (x, shared)
+            c = Gemm <transB = 1> (x, t, bias)
+            d = Add (shared_row, shared)
+            y = Sum (a, b, c)
+            z = Gather (table, rows)
+            v = If (yes) <then_branch = one () => ({dtype}[2, 9] p) {{ p = MatMul (x, short) }},
+                          else_branch = two () => ({dtype}[2, 9] q) {{ q = MatMul (x, short) }}>
+        }}""")
+    dims = {"m": (500, 300), "shared": (500, 300), "t": (300, 500), "bias": (300,), "shared_row": (300,)}
+    array_dtype = {"float": "float32"}.get(dtype, dtype)
+    dims |= {"table": (30_000, 70), "short": (500, 9)}
+    for name, each in dims.items():
+        graph.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(each, array_dtype), name))
+    onnx.save(graph, tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "n.onnx", weights_dtype=weights_dtype)
+    before, after = (formats.inspect(tmp_path / name) for name in ("m.onnx", "n.onnx"))
+    saved = sum(entry.nbytes for entry in before.tensors) - sum(entry.nbytes for entry in after.tensors)
+    assert before.savings[weights_dtype] == saved > 0
+    lines = commands.run("formats", "inspect", tmp_path / "m.onnx").stdout.splitlines()
+    (line,) = (line for line in lines if line.startswith(f"note: --weights-dtype {weights_dtype} saves "))
+    assert line.endswith(in_units(saved))
+
+
+def test_what_a_short_weight_saves_is_not_known(tmp_path: Path) -> None:
+    """A model with a weight that is shorter than its dims is described, too."""
+    weight = TensorProto(name="w", dims=[1024, 512], data_type=TensorProto.FLOAT, raw_data=b"1234")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [], [], [weight])
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    assert "int4" not in formats.inspect(tmp_path / "m.onnx").savings
+
+
 def test_what_another_type_saves(tmp_path: Path) -> None:
     """The bytes that weights lose with each type are known without writing, and the command names large savings."""
     weights = {"w": np.zeros((1024, 512), "float32"), "h": np.zeros(3, "float16"), "i": np.zeros(1 << 18, "int64")}
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], tensors)), tmp_path / "m.onnx")
     seen = formats.inspect(tmp_path / "m.onnx")
-    assert {"float16": 1 << 20, "bfloat16": 1 << 20, "float32": -6, "int32": 1 << 20} == seen.savings
+    nothing = {"int8": 0, "int4": 0}  # no node uses the matrix
+    assert {"float16": 1 << 20, "bfloat16": 1 << 20, "float32": -6, "int32": 1 << 20, **nothing} == seen.savings
     assert seen.savings == seen.to_json()["savings"]
     lines = commands.run("formats", "inspect", tmp_path / "m.onnx").stdout.splitlines()
     assert "note: --dtype float16 or bfloat16 saves up to 1.0 MB" in lines

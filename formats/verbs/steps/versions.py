@@ -124,7 +124,9 @@ def with_integer_weights(model: Model, options: RuntimeOptions) -> tuple[Model, 
         raise UnsupportedError(f"{named.name} computes with weights in int4, but not in {type_name}")
     else:
         forms = quantization.OF_RTEN
-    return quantization.quantize_weights(model, type_name, forms, block=options.block or 32, keep=options.keep or ())
+    return quantization.quantize_weights(
+        model, type_name, forms, block=options.block or quantization.BLOCK, keep=options.keep or ()
+    )
 
 
 def _without_allowzero(model: Model, release: str) -> tuple[Model, EditResult]:
