@@ -201,8 +201,8 @@ class Inspection:
     releases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that read these versions, by runtime
     values: tuple[ValueShape, ...] | None = None  # if shapes were requested
     macs: MacCount | None = None  # if multiply-accumulates were requested
-    savings: Mapping[str, int] = field(default_factory=dict)
     shape_notes: tuple[str, ...] = ()  # what is not inferred, and why; stated shapes that were wrong
+    savings: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The file, its models if it has several, and the numbers of nodes and tensors; the fields have the rest."""

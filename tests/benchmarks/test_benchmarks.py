@@ -228,11 +228,11 @@ def test_small_commands_are_measured() -> None:
 
 def test_figures_go_between_their_marks() -> None:
     """Tables take the places of those before, also of none; a page with another number of places is refused."""
-    page = "a\n<!-- figures; benchmarks/x.py writes them -->\n\n{}<!-- end -->\nb\n<!-- end -->\n"
-    assert documents.current(page.format(""), ["new\n"], "x.py") == page.format("new\n\n")
-    assert documents.current(page.format("old\n\n"), ["new\n"], "x.py") == page.format("new\n\n")
+    page = "a\n<!-- figures; benchmarks/run.py writes them -->\n\n{}<!-- end -->\nb\n<!-- end -->\n"
+    assert documents.current(page.format(""), ["new\n"], "run.py") == page.format("new\n\n")
+    assert documents.current(page.format("old\n\n"), ["new\n"], "run.py") == page.format("new\n\n")
     with pytest.raises(ValueError, match="zip"):
-        documents.current(page, ["one", "two"], "x.py")
+        documents.current(page, ["one", "two"], "run.py")
 
 
 def test_neighbours_are_measured() -> None:
