@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from formats.errors import UnsupportedError
 from formats.ir import domain_key
-from formats.ir.model import entries
+from formats.ir.model import Node, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from formats.ir.model import Attribute, Function, Graph, Model, Node, Tensor, ValueInfo
+    from formats.ir.model import Attribute, Function, Graph, Model, Tensor, ValueInfo
     from formats.ir.node_order import Names
 
     Key = tuple[str, str, str]
@@ -42,10 +42,11 @@ def expanded_size(key: Key, functions: Mapping[Key, Function], sizes: dict[Key, 
     if key not in sizes:
         sizes[key] = inf  # also the size of a function that calls itself, directly or not
         if depth:
-            calls = [inner for node in functions[key].node for inner in called(node)]
-            sizes[key] = sum(
-                expanded_size(call, functions, sizes, depth - 1) if call in functions else 1.0 for call in calls
-            )
+            function = functions[key]
+            calls = [inner for node in function.node for inner in called(node)]
+            size = sum(expanded_size(call, functions, sizes, depth - 1) if call in functions else 1.0 for call in calls)
+            copies = sum(name in function.input for name in function.output)
+            sizes[key] = max(size + copies, 1.0)  # to expand a call to nothing is work, too
     return sizes[key]
 
 
@@ -83,11 +84,15 @@ def expand_call(call: Node, function: Function, names: Names) -> list[Node]:
     values.update(dict.fromkeys(function.input[len(call.input) :], ""))
     stem = next((name for name in call.output if name), call.op_type or "")
     wanted = dict(zip(function.output, call.output, strict=False))
+    copies = []
     for name in function.output:
-        values[name] = wanted.get(name) or names.new(f"{stem}/{name}")
+        if name not in function.input:
+            values[name] = wanted.get(name) or names.new(f"{stem}/{name}")
+        elif wanted.get(name) and values[name]:  # an output that is an input: no node of the function makes it
+            copies.append(Node([values[name]], [wanted[name]], op_type="Identity"))
     arguments = {attribute.name or "": attribute for attribute in function.attribute_proto}
     arguments.update((attribute.name or "", attribute) for attribute in call.attribute)
-    return [_node(node, values, arguments, names, stem) for node in function.node]
+    return [*(_node(node, values, arguments, names, stem) for node in function.node), *copies]
 
 
 def _node(node: Node, values: dict[str, str], arguments: Mapping[str, Attribute], names: Names, stem: str) -> Node:
