@@ -140,7 +140,10 @@ def to_onnx_ir(model: Any) -> Any:
     with misfits_located(model):
         shared = {id(tensor) for tensor in tensors if not tensor.string_data and tensor.source().nbytes >= SMALL_BYTES}
     proto = _to_onnx(model, lambda tensor: without_data(tensor) if id(tensor) in shared else _inlined(tensor))
-    new = onnx_ir.from_proto(proto)
+    try:
+        new = onnx_ir.from_proto(proto)
+    except onnx_ir.serde.SerdeError as error:
+        raise EncodeError("onnx_ir does not take this model; `formats.verify` may say what is wrong with it") from error
     for tensor in tensors:
         if id(tensor) in shared:
             new.graph.initializers[tensor.name].const_value = onnx_ir.LazyTensor(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from formats.editing.branches import Names, branch_of, inlined
-from formats.editing.folding import FOLDED, INTEGERS, MOST_ELEMENTS, most_elements
+from formats.editing.folding import FOLDED, MOST_ELEMENTS, few_integers, most_elements
 from formats.editing.inference import check_again, without_stated
 from formats.editing.nodes import constant_node, constant_of_node
 from formats.editing.options import Edit, EditResult
@@ -403,10 +403,7 @@ class _GraphFolding:
         """Elements of a constant of few integers, or if it may be one of a shape, whose elements may not be known."""
         if of_shape and (array := self.known.shapes.get(name)) is not None:
             return array
-        tensor = self.known.constants.get(name)
-        if tensor is None or tensor.data_type not in INTEGERS or dtypes.count(tensor.dims) > MOST_ELEMENTS:
-            return None
-        return tensor.numpy()
+        return few_integers(self.known.constants.get(name))
 
     # Branches
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.editing.folding import constants_of
+from formats.editing.folding import constants_of, few_integers
 from formats.editing.inference import after, infer_again, names_in_dim, replaced
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, main_graph, shape_of
 from formats.editing.shape_constants import SHAPE_INPUTS, set_constants_in
 from formats.errors import EditError, MissingPackageError
+from formats.ir.attributes import label_of
 from formats.tensordata.plan import INTERFACE, RESULTS, Loss
 from formats.words import counted, listed, nearest
 
@@ -117,8 +118,8 @@ def _doubts(model: Model, sizes: Mapping[str, int], moved: Collection[str]) -> I
         if node.output and node.output[0] in moved:
             is_doubtful = False
         elif index < len(node.input) and node.input[index] and node.input[index] not in follows:
-            tensor = constants.get(node.input[index])
-            is_doubtful = tensor is None or not {*tensor.numpy().ravel().tolist()}.isdisjoint(sizes.values())
+            array = few_integers(constants.get(node.input[index]))
+            is_doubtful = array is None or not {*array.ravel().tolist()}.isdisjoint(sizes.values())
         else:
             is_doubtful = (
                 node.op_type in FITTING.split()
@@ -132,7 +133,7 @@ def _doubts(model: Model, sizes: Mapping[str, int], moved: Collection[str]) -> I
                 )
             )
         if is_doubtful:
-            doubtful.append(node.name or node.output[0])
+            doubtful.append(label_of(node))
     if doubtful and sizes:
         why = "may still need the old size, so the model may fail or compute something else: run it"
         yield Loss("dim", "graph.node", f"{', '.join(doubtful)} {why}", RESULTS, short=f"{listed(doubtful, 1)} {why}")

@@ -50,12 +50,11 @@ def constants_of(model: Model) -> dict[str, Tensor]:
 
 def _computed(node: Node, constants: Mapping[str, Tensor]) -> Array | None:
     """What a node computes, if its inputs are small integers that are known."""
-    tensors = [constants.get(name) for name in node.input]
-    if not all(
-        tensor is not None and tensor.data_type in INTEGERS and prod(tensor.dims) <= MOST_ELEMENTS for tensor in tensors
-    ):
-        return None
-    arrays = [tensor.numpy() for tensor in tensors if tensor is not None]
+    arrays = []
+    for name in node.input:
+        if (array := few_integers(constants.get(name))) is None:
+            return None
+        arrays.append(array)
     try:
         if most_elements(node, arrays) > MOST_ELEMENTS:
             return None
@@ -63,6 +62,13 @@ def _computed(node: Node, constants: Mapping[str, Tensor]) -> Array | None:
     except (ArithmeticError, LookupError, TypeError, ValueError):  # the node is not valid
         return None
     return array if array is not None and array.dtype.name in INTEGERS.values() else None
+
+
+def few_integers(tensor: Tensor | None) -> Array | None:
+    """The elements of a constant that decides a shape, or `None` for one of other elements, or of many."""
+    if tensor is None or tensor.data_type not in INTEGERS or dtypes.count(tensor.dims) > MOST_ELEMENTS:
+        return None
+    return tensor.numpy()
 
 
 def most_elements(node: Node, arrays: list[Array]) -> int:

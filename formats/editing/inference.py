@@ -15,6 +15,7 @@ from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import all_dims, all_graphs, all_messages, main_graph, names_used, shape_of, shapes_of
 from formats.errors import EditError, MissingPackageError, UnsupportedError
 from formats.ir import dtypes, walk
+from formats.ir.attributes import label_of
 from formats.ir.copies import copied, shallow
 from formats.ir.model import Dimension, Graph, Model, Type, entries
 from formats.onnxpb.inference import inferred
@@ -379,7 +380,7 @@ def _check_reshapes(model: Model, what: str = DIMS) -> None:
             if before is None or after_it is None or None in before or None in after_it:
                 continue
             if dtypes.count(before) != dtypes.count(after_it):  # type: ignore[arg-type]  # all are numbers
-                name = node.name or node.output[0]
+                name = label_of(node)
                 raise EditError(f"the model does not fit {what}: Reshape {name} turns {before} into {after_it}")
 
 
@@ -403,7 +404,7 @@ def _check_states(model: Model) -> None:
         ]
         other = next((batch for batch in batches if batch[0] != batches[0][0]), None)
         if other is not None:
-            name = node.name or next(filter(None, node.output), "")
+            name = label_of(node)
             both = f"{batches[0][0]} in {batches[0][1]} and of {other[0]} in {other[1]}"
             raise EditError(f"the model does not fit these dims: {node.op_type} {name} has a batch of {both}")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap, Counter
-from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.editing.inference import names_in_dim
@@ -19,8 +18,8 @@ from formats.editing.nodes import constant_of_node
 from formats.editing.scopes import main_graph, shape_of, subgraphs_of
 from formats.editing.versions.operator_sets import version_of
 from formats.errors import FormatError
-from formats.ir import ONNX, STANDARD_DOMAINS
-from formats.ir.attributes import attribute_named
+from formats.ir import ONNX, STANDARD_DOMAINS, dtypes
+from formats.ir.attributes import attribute_named, label_of
 from formats.ir.model import entries
 from formats.onnxruntime import MICROSOFT
 
@@ -159,34 +158,34 @@ class _Call(NamedTuple):
 
 def _conv(call: _Call, weight: int = 1) -> int:
     """Each element of the output is a sum over the kernel and the channels of its group."""
-    return prod(call.output()) * prod(call.input(weight, 2)[1:])
+    return dtypes.count(call.output()) * dtypes.count(call.input(weight, 2)[1:])
 
 
 def _conv_transpose(call: _Call) -> int:
     """Each element of the input is multiplied with the kernel for each channel of its group."""
-    return prod(call.input(0)) * prod(call.input(1, 2)[1:])
+    return dtypes.count(call.input(0)) * dtypes.count(call.input(1, 2)[1:])
 
 
 def _matmul(call: _Call) -> int:
     """Each element of the output is a sum over the last axis of the first matrix."""
-    return prod(call.output()) * call.input(0, 1)[-1]
+    return dtypes.count(call.output()) * call.input(0, 1)[-1]
 
 
 def _gemm(call: _Call) -> int:
     """The same, of a matrix that may be transposed."""
     first = call.input(0, 1)
-    return prod(call.output()) * first[-2 if call.number("transA") and len(first) > 1 else -1]
+    return dtypes.count(call.output()) * first[-2 if call.number("transA") and len(first) > 1 else -1]
 
 
 def _packed_matmul(call: _Call) -> int:
     """The weights are packed, and attributes say their size."""
-    return prod(call.input(0)) * call.number("N")
+    return dtypes.count(call.input(0)) * call.number("N")
 
 
 def _recurrent(call: _Call) -> int:
     """Each step multiplies the input with W and the state with R."""
     steps, batch = call.input(0, 2)[:2]
-    return steps * batch * (prod(call.input(1)) + prod(call.input(2)))
+    return steps * batch * (dtypes.count(call.input(1)) + dtypes.count(call.input(2)))
 
 
 def _attention(call: _Call) -> int:
@@ -196,7 +195,7 @@ def _attention(call: _Call) -> int:
     if len(query) == 3:
         heads, value_heads = call.number("q_num_heads"), call.number("kv_num_heads") or 1
         return query[0] * query[1] * length * (query[2] + heads * value[2] // value_heads)
-    return prod(query[:3]) * length * (query[3] + value[-1])
+    return dtypes.count(query[:3]) * length * (query[3] + value[-1])
 
 
 def _projected_attention(call: _Call, past: int = 4) -> int:
@@ -205,7 +204,7 @@ def _projected_attention(call: _Call, past: int = 4) -> int:
     columns = call.input(1, 2)[-1]
     query, _, value = (call.numbers("qkv_hidden_sizes") + [columns // 3] * 3)[:3]
     keys = length + (call.input(past, 4)[-2] if call.has(past) else 0)
-    return prod(call.input(0)) * columns + batch * length * keys * (query + value)
+    return dtypes.count(call.input(0)) * columns + batch * length * keys * (query + value)
 
 
 def _multi_head_attention(call: _Call) -> int:
@@ -233,7 +232,7 @@ def _einsum(call: _Call) -> int:
         letters = [*before, *(f"...{axis}" for axis in range(rest, 0, -1)), *behind]
         for letter, size in zip(letters, dims, strict=True):
             sizes[letter] = max(sizes.get(letter, 1), size) if size else 0
-    return prod(sizes.values()) * (len(terms) - 1)
+    return dtypes.count(sizes.values()) * (len(terms) - 1)
 
 
 _RULES: Final[dict[str, Callable[[_Call], int]]] = {
@@ -288,7 +287,7 @@ class _Count:
         """The multiply-accumulates of the nodes of a graph, by operator; `outer` has the shapes around it."""
         shapes = outer.new_child(dict(_shapes(graph)))
         constants = (*graph.initializer, *filter(None, map(constant_of_node, graph.node)))
-        self.scalars.update((tensor.name or "", tensor) for tensor in constants if prod(tensor.dims) == 1)
+        self.scalars.update((tensor.name or "", tensor) for tensor in constants if dtypes.count(tensor.dims) == 1)
         counts: Counter[str] = Counter()
         for node in graph.node:
             call = _Call(node, shapes)
@@ -319,7 +318,7 @@ class _Count:
             self._leave_out(node, name, NO_RULE)
 
     def _leave_out(self, node: Node, operator: str, reason: str) -> None:
-        name = node.name or next(filter(None, node.output), "")
+        name = label_of(node)
         self.uncounted.append(Uncounted(name, operator, reason))
 
     def _of_inner(self, call: _Call, inner: Sequence[Counter[str]]) -> Counter[str]:

@@ -17,7 +17,7 @@ from formats.editing.scopes import main_graph, subgraphs_of
 from formats.editing.surgery import NamedNodes
 from formats.errors import EditError
 from formats.ir import NEWEST_IR_VERSION, ONNX, domain_key
-from formats.ir.attributes import attribute_named
+from formats.ir.attributes import attribute_named, label_of
 from formats.ir.model import VALUE_FIELDS, Attribute, AttributeType, OperatorSetId, entries
 from formats.ir.summary import type_with_dims
 from formats.onnxpb.node_check import TYPE_NAMES, NodeCheck, functions_by_name
@@ -219,4 +219,4 @@ def _from_text(text: str, wanted: int | None) -> Any:
 
 
 def _shown(node: Node) -> str:
-    return f"{node.op_type} {node.name or next(filter(None, node.output), '')}"
+    return f"{node.op_type} {label_of(node)}"

@@ -46,6 +46,8 @@ COMMUTATIVE: Final = frozenset(  # operators of which two inputs can change plac
     ("Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Mean", "Min", "Mul", "Or", "Sum", "Xor")
 )
 TOLERANCE: Final = 1e-5  # of floats in a pattern, relative
+NUMBERS, EXACT = "biuf", "biucOSU"  # kinds of numpy: numbers that can be floats, and elements that must be the same
+BYTE = 8  # bits
 
 
 class Match(NamedTuple):
@@ -98,12 +100,14 @@ class _Pattern:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._nodes: list[_WantedNode] = []
         _, *parameters = signature(function).parameters.values()
-        self.variables = {each.name: _Variable(each.name, each.default is None) for each in parameters}
-        made = function(_Operators(self._add), **self.variables)
+        variables = {each.name: _Variable(each.name, each.default is None) for each in parameters}
+        made = function(_Operators(self._add), **variables)
         outputs = _listed(made)
         if not self._nodes or any(getattr(output, "node", None) is not self._nodes[-1] for output in outputs):
             raise EditError("a pattern must return what its last node makes")
-        used = {each.node.number for node in self._nodes for each in node.inputs if isinstance(each, _WantedOutput)}
+        parts = [each for node in self._nodes for each in (*node.inputs, *node.attributes.values())]
+        self.variables = {each.name for each in parts if isinstance(each, _Variable)}
+        used = {each.node.number for each in parts if isinstance(each, _WantedOutput)}
         if len(used) < len(self._nodes) - 1:
             raise EditError("a pattern must use what each of its nodes makes")
         self.outputs: list[int] = [output.number for output in outputs]
@@ -191,7 +195,10 @@ def _is_constant(want: Any, name: str, values: Values) -> bool:
         return False
     if tensor.dims != [*array.shape] and not (array.ndim == 0 and tensor.dims == [1]):
         return False
-    return _is_equal(array, tensor.numpy().reshape(array.shape))
+    elements, row = tensor.numpy().reshape(array.shape), dtypes.BY_NUMBER[tensor.data_type or 0]
+    if row.kind in "iu" and row.bits < BYTE:  # a type that numpy lacks
+        elements = elements.astype("int8")
+    return _is_equal(array, elements)
 
 
 def _is_equal(want: Any, value: Any) -> bool:
@@ -199,9 +206,15 @@ def _is_equal(want: Any, value: Any) -> bool:
     if want is None or value is None or isinstance(want, str):
         return want is value or want == value
     mine, theirs = np.asarray(want), np.asarray(value)
-    if mine.shape != theirs.shape or theirs.dtype.kind in "biuOSU":
-        return np.array_equal(mine, theirs)
-    return np.allclose(theirs.astype("float64"), mine.astype(theirs.dtype).astype("float64"), TOLERANCE, 0, True)
+    if mine.shape != theirs.shape:
+        return False
+    if mine.dtype.kind == "U" and theirs.dtype.kind == "S":  # as ONNX has lists of texts
+        mine = np.char.encode(mine, "utf-8")
+    if mine.dtype.kind not in NUMBERS or theirs.dtype.kind in EXACT:
+        return bool(mine.tolist() == theirs.tolist())
+    with np.errstate(all="ignore"):  # a number may be too large for the type
+        rounded = mine.astype(theirs.dtype).astype("float64")
+    return np.allclose(theirs.astype("float64"), rounded, TOLERANCE, 0, True)
 
 
 def matches_of(model: Model, pattern: Callable[..., Any]) -> list[Match]:
@@ -244,7 +257,7 @@ class _Rewriting:
     def __init__(self, model: Model, pattern: _Pattern, replacement: Callable[..., Any]) -> None:
         self.model, self.pattern, self._replacement = model, pattern, replacement
         self._arguments = [*signature(replacement).parameters][1:]
-        if unknown := {*self._arguments} - pattern.variables.keys():
+        if unknown := {*self._arguments} - pattern.variables:
             raise EditError(f"the replacement takes {min(unknown)}, which the pattern does not have")
         self.taken = names_taken(model)
         self.numbers: dict[str, int] = {}  # the last ones of new names

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formats.editing.folding import FOLDED, constants_of
+from formats.editing.folding import FOLDED, constants_of, few_integers
 from formats.editing.inference import after, without_stated
 from formats.editing.nodes import constant_node
 from formats.editing.options import Edit
 from formats.editing.scopes import all_messages, defined_in, fresh, main_graph, names_used, shape_of
 from formats.errors import UnsupportedError
 from formats.ir import FIRST_WITH_CONSTANTS, STANDARD_DOMAINS
-from formats.ir.attributes import attribute_named, get_int
+from formats.ir.attributes import attribute_named, get_int, label_of
 from formats.ir.model import Attribute, AttributeType, Node, ValueInfo, type_of_tensor
 from formats.ir.storage import from_numpy
 from formats.onnxpb.inference import inferred
@@ -104,7 +104,7 @@ def _set_in_nodes(
 
 def _set_in_node(node: Node, constants: Mapping[str, Tensor], resizing: _Resizing, writer: _Writer) -> str:
     """Give the new size to the constants of a node; what was done, or the empty text."""
-    name = f"{node.op_type} {node.name or node.output[0]}"
+    name = f"{node.op_type} {label_of(node)}"
     if node.op_type == "Concat":
         axes = _short(node, resizing)
         _repeat(node, axes, resizing, writer)
@@ -149,8 +149,8 @@ def _may_hold(node: Node, constants: Mapping[str, Tensor], follows: set[str], ol
     index = SHAPE_INPUTS.get(node.op_type or "", len(node.input))
     if index >= len(node.input) or node.input[index] in follows or not node.input[index]:
         return False
-    tensor = constants.get(node.input[index])
-    return tensor is not None and (node.op_type == "Reshape" or old in tensor.numpy().ravel().tolist())
+    array = few_integers(constants.get(node.input[index]))
+    return array is not None and (node.op_type == "Reshape" or old in array.ravel().tolist())
 
 
 def _drop(graph: Graph, replaced: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from formats.editing.renaming import apply
 from formats.editing.scopes import all_messages, fresh, main_graph, names_of, names_used, scope_of, scopes_of
 from formats.errors import EditError
 from formats.ir import STANDARD_DOMAINS
+from formats.ir.attributes import label_of
 from formats.ir.copies import copied
 from formats.ir.model import (
     Graph,
@@ -129,7 +130,7 @@ def bypass_named_in(model: Model, texts: Sequence[str], before: Model) -> EditRe
     left = {id(node) for message in all_messages(model) for node in message.node}
     edits = []
     for node in chosen.values():
-        name, kind = f"{node.op_type} {node.name or node.output[0]}", "identity" if _is_identity(node) else "bypass"
+        name, kind = f"{node.op_type} {label_of(node)}", "identity" if _is_identity(node) else "bypass"
         if id(node) in left:
             edits.append(Edit("stays", f"{name} stays, since it is between an input and an output"))
         else:
@@ -151,8 +152,9 @@ def _bypass(scope: NameScope, nodes: Sequence[Node]) -> int:
     for node in nodes:
         sources, results = [*filter(None, node.input)], [*filter(None, node.output)]
         if len(sources) != 1 or len(results) != 1:
-            name = node.name or node.output[0]
-            raise EditError(f"{node.op_type} {name} has {len(sources)} inputs and {len(results)} outputs, so it stays")
+            raise EditError(
+                f"{node.op_type} {label_of(node)} has {len(sources)} inputs and {len(results)} outputs, so it stays"
+            )
         source, result = _last(names, sources[0]), _last(names, results[0])
         if result in outputs and (source in outputs or source not in makers):
             continue
@@ -196,7 +198,7 @@ def sort_in(model: Model, *, must: bool = True) -> EditResult:
             count += 1
         elif must:
             stuck = nodes[min({*range(len(nodes))}.difference(order))]
-            name = f"{stuck.op_type} {stuck.name or ', '.join(stuck.output)}"
+            name = f"{stuck.op_type} {label_of(stuck)}"
             raise EditError(f"nodes need each other in a circle, such as {name}")
     return EditResult((Edit("sort", f"the nodes of {counted(count, 'graph')} are sorted"),) if count else ())
 

@@ -1,4 +1,4 @@
-"""Reads the attributes of nodes.
+"""Reads the attributes and the names of nodes.
 
 Spec: onnx.proto, AttributeProto.
 """
@@ -11,6 +11,11 @@ from formats.ir.model import entries
 
 if TYPE_CHECKING:
     from formats.ir.model import Attribute, Node
+
+
+def label_of(node: Node) -> str:
+    """The name of a node in texts: its own, or that of its first output, or nothing for a malformed node."""
+    return node.name or next(filter(None, node.output), "")
 
 
 def attribute_named(node: Node, name: str) -> Attribute | None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy as np
 
@@ -73,7 +73,7 @@ BY_NAME = {row.name: row for row in DATA_TYPES}
 TYPED_FIELDS = tuple(dict.fromkeys(row.field for row in DATA_TYPES))
 
 
-def count(dims: Sequence[int]) -> int:
+def count(dims: Collection[int]) -> int:
     """The number of elements of a tensor, or a number larger than any file if it is larger.
 
     The exact product of many large dims of a malicious file would take minutes.

@@ -6,7 +6,6 @@ releases do (some of 1.8 to 1.32 were asked for each operator of the table; 1.8 
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Final
 
 from formats.ir import STANDARD_DOMAINS, dtypes, walk
@@ -57,7 +56,7 @@ MICROSOFT_AT_LOAD: Final[Mapping[str, tuple[int, ...]]] = {"ExpandDims": (1,), "
 def is_small(tensor: Tensor) -> bool:
     """Whether a tensor has few bytes."""
     row = dtypes.BY_NUMBER.get(tensor.data_type or 0)
-    return row is not None and prod(tensor.dims) * row.bits < 8 * SMALL_BYTES
+    return row is not None and dtypes.count(tensor.dims) * row.bits < 8 * SMALL_BYTES
 
 
 def in_attribute(where: str) -> bool:

@@ -383,7 +383,7 @@ def _new_names(request: _Request, listed: ModelFiles, *, in_place: bool) -> dict
         if request.moves and in_place and (file.stays or file.leads_to):
             continue  # the new model finds it here, too
         name = renamed_with(file.location, request.src, request.dst)
-        while name in names.values() or (in_place and not request.moves and name == file.location):
+        while name in (*names.values(), request.dst.name) or (in_place and not request.moves and name == file.location):
             name = f"{request.dst.stem}.{name}"
         names[file.location] = name
     return names
@@ -418,6 +418,10 @@ def _check_destination(listed: ModelFiles, dst: Path, *, parents: bool, moves: b
     has_another_name = moves and dst.exists() and dst.lstat().st_nlink > 1  # a killed move leaves it so
     if dst.exists() and dst.samefile(listed.path) and not has_another_name:
         raise FileExistsError(errno.EEXIST, "this is the model itself; name another destination", str(dst))
+    if moves and any(file.path.resolve() == listed.path.resolve() for file in listed.files[1:]):
+        raise UnsupportedError(
+            "its weights are in the file of the model itself; use `formats convert`", path=listed.path
+        )
     if dst.parent.resolve() != listed.path.parent.resolve():
         for file in listed.files[1:]:
             if file.stays == IS_A_MODEL:

@@ -175,6 +175,15 @@ def test_a_lazy_tensor_of_another_size_is_an_error(size: int) -> None:
         tensor.numpy()
 
 
+def test_what_onnx_ir_does_not_take() -> None:
+    """A model that onnx_ir refuses, here since two nodes make one value, is an error of ours."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"])] * 2
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    model = from_others.from_onnx(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8))
+    with pytest.raises(EncodeError, match="onnx_ir does not take this model"):
+        to_others.to_onnx_ir(model)
+
+
 def test_weights_stay_in_their_file_on_the_way_to_onnx_ir_and_back(tmp_path: Path) -> None:
     """What came from a file of ours is read from that file again, and not from `onnx_ir`; also if it was pickled."""
     onnx.save(add_model(weight("a")), tmp_path / "m.onnx")

@@ -25,7 +25,23 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     "with a constant alone": (["shape"], ["y"]),
     "with many inputs": (["x", "shape", "x", "f", "shape", "x", "f", "x"], ["y", "z", "z2", "z3"]),
     "of integers": (["shape", "shape", "shape"], ["y"]),
+    "without outputs or a name": (["x", "f"], []),
+    "with attributes of other kinds": (["x", "shape", "f"], ["y"]),
 }
+
+
+def rewritten(model: Any) -> object:
+    """Look for the first node with and without its attributes, and put a Relu in its place."""
+    operator, count = model.graph.node[0].op_type, len(model.graph.node[0].input)
+    attributes = {attribute.name: ["text"] for attribute in model.graph.node[0].attribute}
+
+    def like_it(op: Any, a: Any, b: Any = None, c: Any = None, **attributes: Any) -> Any:
+        return getattr(op, operator)(*[a, b, c][:count], **attributes)
+
+    model.find(lambda op, a, b=None, c=None: like_it(op, a, b, c, **attributes))
+    return model.rewrite(lambda op, a, b=None, c=None: like_it(op, a, b, c), lambda op, a: op.Relu(a))
+
+
 EDITS: dict[str, Callable[[Any], object]] = {
     "dim": lambda model: model.edit(dim={"x:0": 8}),
     "dim by name": lambda model: model.edit(dim={"x:0": "batch"}),
@@ -38,6 +54,9 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "opset down": lambda model: formats.dumps(model, "onnx", opset=11),
     "for onnxruntime": lambda model: formats.dumps(model, "onnx", runtime="onnxruntime==1.16"),
     "bypass": lambda model: model.edit(bypass=["broken"]),
+    "bypass all": lambda model: model.bypass(lambda node: node.op_type != "Reshape"),
+    "rewrite": rewritten,
+    "layout": lambda model: model.edit(layout={"x": "NHWC"}),
     "operator and attribute": lambda model: model.edit(
         set_operator={"broken": "Relu"}, set_attribute={"broken.axis": 1, "broken.alpha": 0.5, "broken.value": [1]}
     ),
@@ -59,10 +78,12 @@ EDITS: dict[str, Callable[[Any], object]] = {
 def broken(operator: str, form: str) -> formats.Model:
     """A model with a node of this operator that has other inputs and outputs than it should."""
     inputs, outputs = FORMS[form]
-    nodes = [
-        helper.make_node(operator, inputs, outputs, name="broken"),
-        helper.make_node("Reshape", ["x", "shape"], ["r"]),
-    ]
+    name = "" if form == "without outputs or a name" else "broken"
+    nodes = [helper.make_node(operator, inputs, outputs, name=name), helper.make_node("Reshape", ["x", "shape"], ["r"])]
+    if form == "with attributes of other kinds":
+        for attribute in onnx.defs.get_schema(operator).attributes.values():
+            value = [0.5] if attribute.type != onnx.defs.OpSchema.AttrType.FLOATS else "text"
+            nodes[0].attribute.append(helper.make_attribute(attribute.name, value))
     weights = [numpy_helper.from_array(np.array([1, 4]), "shape"), numpy_helper.from_array(np.ones(4, "float32"), "f")]
     ends = [helper.make_tensor_value_info("x", FLOAT, [1, 4]), helper.make_tensor_value_info("r", FLOAT, [1, 4])]
     described = [helper.make_tensor_value_info(name, FLOAT, [1, 4]) for name in outputs if name]

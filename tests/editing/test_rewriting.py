@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -147,16 +148,41 @@ def test_constants_around_are_constants() -> None:
         (0.5, "int64", 0, False),
         (1, "bool", 1, True),
         ([1.0], "float", 1, False),
+        (1, "int4", 1, True),
+        (17, "int4", 1, False),
+        (1.5, "uint2", 1, False),
+        (1e300, "bfloat16", 1, False),
+        ("a", "float", 1, False),
+        (np.array("a"), "float", 1, False),
+        (np.array("a"), "float8e4m3fn", 1, False),
+        (1 << 70, "int4", 1, False),
+        (1, "complex64", 1, True),
+        (1j, "float", 1, False),
     ],
 )
 def test_constants_in_patterns(want: Any, kind: str, stored: float, is_found: bool) -> None:
-    """Floats are compared in the model's type, nearly, and integers exactly; a list has one dim."""
+    """Floats are compared in the model's type, nearly, all else exactly, whatever both are; a list has one dim."""
     tensor = onnx.helper.make_tensor("k", onnx.TensorProto.DataType.Value(kind.upper()), [], [stored])
     model = model_of("g (float x) => (float y) { y = Where (x, k) }")
     model.graph.initializer.append(
         formats.from_onnx(onnx.helper.make_model(onnx.helper.make_graph([], "", [], [], [tensor]))).graph.initializer[0]
     )
     assert bool(model.find(lambda op, x: op.Where(x, want))) == is_found
+
+
+VALUES = ["a", 1, 1.5, ["a"], [1], [1.5]]
+
+
+def _relu(want: Any, op: Any, x: Any) -> Any:
+    return op.Relu(x, a=want)
+
+
+@pytest.mark.parametrize("given", VALUES)
+def test_attributes_of_any_kind(given: Any) -> None:
+    """An attribute of another kind than that of the pattern is no match, and no error."""
+    model = model_of("g (float x) => (float y) { y = Relu (x) }")
+    model.graph.node[0].attribute = [formats.make_attribute("a", given)]
+    assert [given] == [want for want in VALUES if model.find(partial(_relu, want))]
 
 
 def test_attributes_and_inputs_that_are_left_out() -> None:

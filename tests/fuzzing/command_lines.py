@@ -56,6 +56,7 @@ AFTER_WORK = {"--check", "--check-inputs"}  # which run both models when the new
 COPYING = ("cp", "mv", "pack", "unpack")  # the bytes of what they read
 OURS = (FormatError, OptionError, OSError)
 LINE_OF_ERROR = re.compile(r"(formats: )?error: |  ")
+WATCHED = 20  # inputs, which together may take as long as each may wait: the machine may have other work
 SHORTEST_TEXT = 6  # of another package, that is recognised in a message
 COMMAND_OF = functools.cache(typer_commands.command_of)  # which takes longer than a small command itself
 Change = Callable[[random.Random, Sequence[bytes]], bytes]
@@ -321,11 +322,18 @@ def main() -> int:
                 continue
             share = 1 + -(-given.inputs // len(chosen))  # with the file as it was
             count, started = 0, time.monotonic()
-            for name, target in chosen.items():
-                faulthandler.dump_traceback_later(share * fuzz.MAX_SECONDS + 2 * fuzz.MAX_WAIT, exit=True)
-                count += fuzz.run(name, target, lambda number: number >= share, given.seed, keep, known)  # noqa: B023
-            seconds = time.monotonic() - started
-            print(f"{verb}: {count:,} inputs in {seconds:.0f} s, {len(known)} failures so far", flush=True)
+
+            def is_enough(number: int, share: int = share) -> bool:  # asked before each input
+                if not number % WATCHED:
+                    faulthandler.dump_traceback_later(WATCHED * fuzz.MAX_WAIT, exit=True)
+                return number >= share
+
+            try:
+                for name, target in chosen.items():
+                    count += fuzz.run(name, target, is_enough, given.seed, keep, known)
+            finally:  # also if the run is interrupted, which leaves out the file that it is at
+                seconds = time.monotonic() - started
+                print(f"{verb}: {count:,} inputs in {seconds:.0f} s, {len(known)} failures so far", flush=True)
         os.chdir("/")
     return int(len(known) > 0)
 

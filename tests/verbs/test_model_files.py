@@ -354,6 +354,33 @@ def test_a_model_cannot_name_any_file_for_removal(tmp_path: Path) -> None:
     assert [] == names(tmp_path)
 
 
+@pytest.mark.parametrize("location", ["a.onnx", "sub/a.onnx"])
+def test_data_that_are_called_like_the_model(location: str, tmp_path: Path) -> None:
+    """Data in the model itself, or in a file with its name, are beside the copy; no move leaves them behind."""
+    new = model(count=1)
+    (weight,) = new.graph.initializer
+    data = weight.numpy().tobytes()
+    proto = formats.to_onnx(new)
+    proto.graph.initializer[0].ClearField("raw_data")
+    proto.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
+    proto.graph.initializer[0].external_data.add(key="location", value=location)
+    proto.graph.initializer[0].external_data.add(key="length", value=str(len(data)))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / location).write_bytes(data)
+    (tmp_path / "a.onnx").write_bytes(proto.SerializeToString() + padding(len(data)))
+    before = formats.load(tmp_path / "a.onnx").tensor("w0").numpy().tobytes()
+    formats.cp(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    with suppress(FormatError):
+        formats.mv(tmp_path / "a.onnx", tmp_path / "c.onnx")
+    for path in tmp_path.glob("[abc].onnx"):
+        assert formats.load(path).tensor("w0").numpy().tobytes() == before
+
+
+def padding(nbytes: int) -> bytes:
+    """Return so many bytes, or a few more, as a field of a model that nobody knows."""
+    return onnx.ModelProto(doc_string="d" * nbytes).SerializeToString()
+
+
 def test_a_model_cannot_replace_any_file(tmp_path: Path) -> None:
     """Even with `overwrite`, a data file replaces only files of the model that is replaced."""
     (tmp_path / "home").mkdir()

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections import ChainMap, deque
 from enum import IntEnum
-from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.element_types.float_nodes import is_constant_node
+from formats.editing.folding import few_integers
 from formats.editing.scopes import subgraphs_of
 from formats.ir import STANDARD_DOMAINS
 from formats.ir.attributes import attribute_named
-from formats.ir.dtypes import BOOL
+from formats.ir.dtypes import BOOL, count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -251,13 +251,13 @@ def _added(node: Node, shapes: Mapping[str, TensorShape], tensor_of: Callable[[s
     stated = attribute_named(node, "axes")
     axes = [] if stated is None else [*stated.ints]
     if len(node.input) > 1 and node.input[1]:
-        if (tensor := tensor_of(node.input[1])) is None:
+        if (array := few_integers(tensor_of(node.input[1]))) is None:
             return most + 1
-        axes = tensor.numpy().ravel().tolist()
+        axes = array.ravel().tolist()
     if not node.input or node.input[0] not in shapes:
         return 0 if axes == [-1] else most + 1  # the last axis is that of the features, of which there are few
     sizes = [most + 1 if dim.dim_value is None else dim.dim_value for dim in shapes[node.input[0]].dim]
-    return prod(sizes[axis] for axis in axes if -len(sizes) <= axis < len(sizes)) if axes else prod(sizes)
+    return count([sizes[axis] for axis in axes if -len(sizes) <= axis < len(sizes)] if axes else sizes)
 
 
 def made_small_again(graph: Graph, large: Collection[int]) -> frozenset[int]:

@@ -9,7 +9,6 @@ Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.element_types.weight_quantization import ConstantIn, constants_in, remove_unused
@@ -261,7 +260,7 @@ def _layout_of(dims: list[int], node: Node, axis_name: str, bits: int, zero_poin
     if not dims or axis not in (0, len(dims) - 1) or size < 1:
         return None
     size = max(min(size, dims[axis]), 1)
-    stored = (prod(dims[:-1]), dims[-1]) if axis else (dims[0], prod(dims[1:]))
+    stored = (dtypes.count(dims[:-1]), dims[-1]) if axis else (dims[0], dtypes.count(dims[1:]))
     layout = _Layout(stored, size, min(axis, 1), bits, zero_point, stored[1], stored[1])
     return layout._replace(zeros_row=layout.blocks) if axis else layout
 

@@ -17,6 +17,7 @@ from formats.editing.versions.older_operators import OLDER
 from formats.editing.versions.version_steps import Step, step_to
 from formats.extras import needed
 from formats.ir import ONNX
+from formats.ir.attributes import label_of
 from formats.ir.copies import copied
 from formats.ir.model import Function, Graph, Model, OperatorSetId, Type, ValueInfo, entries
 from formats.ir.node_order import Names
@@ -395,7 +396,7 @@ def _names_in_model(form: NodeForm, node: Node, fresh: Callable[[str], str]) -> 
     ends = [(f"i{index}", name) for index, name in enumerate(node.input)]
     ends += [(f"o{index}", name) for index, name in enumerate(node.output)]
     names = {in_form: name for in_form, name in ends if name}
-    near = node.name or next(filter(None, node.output), "") or node.op_type or ""
+    near = label_of(node) or node.op_type or ""
     for name in (*(name for new in form.nodes for name in new.output), *form.constants):
         if name and name not in names:
             names[name] = fresh(near)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import EncodeError, UnsupportedError
 from formats.ir import ONNX, domain_key
+from formats.ir.attributes import label_of
 from formats.ir.dtypes import DOUBLE, FLOAT, INT32, type_name
 from formats.ir.functions import expand_call, expanded_size, functions_of, key_of
 from formats.ir.model import Graph, Model, Node
@@ -367,7 +368,7 @@ class _Legalizer:
         if place.is_reported:
             return
         model_node = place.model_node or Node()
-        name = model_node.name or next(filter(None, model_node.output), "")
+        name = label_of(model_node)
         self.losses.add(kind, f"{model_node.op_type}: {detail}", place.where, name, seen=seen, unwanted=unwanted)
 
     def _context(self, node: Node, version: int, surroundings: _Surroundings) -> Context:

@@ -7,10 +7,10 @@ never wrong for a valid model: if a rule is missing, or if it needs something un
 from __future__ import annotations
 
 import struct
-from math import ceil, floor, isfinite, prod
+from math import ceil, floor, isfinite
 from typing import TYPE_CHECKING, Any
 
-from formats.ir.dtypes import BOOL, BY_NUMBER, FLOAT16, INT64, numpy_dtype
+from formats.ir.dtypes import BOOL, BY_NUMBER, FLOAT16, INT64, count, numpy_dtype
 from formats.rten.convert.value_types import (
     MAX_DIM,
     UNKNOWN,
@@ -183,7 +183,7 @@ class Scope:
             contents is None
             and tensor is not None
             and tensor.data_type in RANGED
-            and 0 < prod(tensor.dims) <= MAX_RANGED
+            and 0 < count(tensor.dims) <= MAX_RANGED
         ):
             array = tensor.numpy()
             if array.dtype.kind != "f" or (isfinite(array.min()) and isfinite(array.max())):
@@ -430,7 +430,7 @@ class Scope:
 
 def _step(tensor: Tensor) -> int | None:
     """The exponent of the greatest power of two of which all elements of a constant of floats are multiples."""
-    if tensor.data_type not in RANGED or prod(tensor.dims) > MAX_RANGED:
+    if tensor.data_type not in RANGED or count(tensor.dims) > MAX_RANGED:
         return None
     import numpy
 

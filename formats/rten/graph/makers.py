@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from math import prod
 from typing import TYPE_CHECKING
 
+from formats.ir import dtypes
 from formats.ir.node_order import all_mentioned
 from formats.rten.graph.attributes import MALFORMED
 from formats.rten.spec import Deviation
@@ -77,7 +77,7 @@ class Makers:
     def number(self, name: str) -> float | None:
         """The element of a constant of one element."""
         tensor = self._tensors.get(name)
-        return float(tensor.numpy().ravel()[0]) if tensor is not None and prod(tensor.dims) == 1 else None
+        return float(tensor.numpy().ravel()[0]) if tensor is not None and dtypes.count(tensor.dims) == 1 else None
 
     def elem_type(self, name: str) -> int | None:
         """The element type of a constant, an input or a value whose type is declared."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from formats.codecs.contract import Change
-from formats.ir.attributes import attribute_named, get_ints, get_string
+from formats.ir.attributes import attribute_named, get_ints, get_string, label_of
 from formats.ir.model import Graph
 from formats.ir.node_order import subgraphs
 from formats.rten.convert.refusal import Refused
@@ -75,7 +75,7 @@ class Kept:
         texts = (rewriting.text for rewriting in applied if rewriting.text)
         reasons = [*stops, *texts, "RTen does not support this form"]  # the first one is reported
         became = tuple(dict.fromkeys(new.op_type or "" for new in legal_nodes))
-        self.changes.append(Change(where, _label(node), _operator(node), became, reasons[0], bool(stops)))
+        self.changes.append(Change(where, label_of(node), _operator(node), became, reasons[0], bool(stops)))
         return legal_nodes
 
     def _is_native(self, node: Node, scope: Scope) -> bool:
@@ -105,7 +105,7 @@ class Kept:
 
     def inline(self, node: Node, where: str) -> None:
         """Record that the nodes of a function replace a node that calls it."""
-        self.changes.append(Change(where, _label(node), _operator(node), (), "RTen does not read functions", True))
+        self.changes.append(Change(where, label_of(node), _operator(node), (), "RTen does not read functions", True))
 
     def remember(self, likeness: Likeness | None, count: int) -> None:
         """Store the report about a node, if there is one after the first `count`: it is true of nodes like it."""
@@ -116,7 +116,7 @@ class Kept:
         """Record that a node is rewritten in the same way as an earlier one like it."""
         change = self._change_of_alike.get(likeness) if likeness else None
         if change is not None:
-            self.changes.append(change._replace(where=where, name=_label(node)))
+            self.changes.append(change._replace(where=where, name=label_of(node)))
 
     def note_needs(self, nodes: Iterable[Node]) -> None:
         """Note the operator set that new nodes need, and the nodes in their subgraphs."""
@@ -245,11 +245,6 @@ def _trimmed(names: list[str]) -> list[str]:
     while count and not names[count - 1]:
         count -= 1
     return names[:count]
-
-
-def _label(node: Node) -> str:
-    """The name of a node in a report."""
-    return node.name or next(filter(None, node.output), "")
 
 
 def _form(node: Node) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.errors import EncodeError
-from formats.ir.attributes import attribute_named
+from formats.ir.attributes import attribute_named, label_of
 from formats.ir.dtypes import BOOL, FLOAT, INT32, INT64, count, type_name
 from formats.ir.model import Graph, Node, ValueInfo
 from formats.ir.node_order import all_mentioned, defined, topological
@@ -279,7 +279,7 @@ class GraphRaiser:
         context = self._context(onnx_node)
         for rule in (own, unspecified):
             for deviation in () if rule is None else rule(onnx_node, context):
-                detail, name = f"{node.op_type}: {deviation.detail}", node.name or node.output[0]
+                detail, name = f"{node.op_type}: {deviation.detail}", label_of(node)
                 self._shared.losses.add("deviation", detail, self._place_of(index), name, seen=deviation.seen)
 
     def _inputs_of(self, node: Node, spec: OperatorSpec) -> list[str]:

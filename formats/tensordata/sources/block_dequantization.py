@@ -47,8 +47,8 @@ class Numbers(NamedTuple):
     def part(self, rows: slice, columns: slice) -> Array:
         """The numbers of some rows and columns, as float32s."""
         count, width = rows.stop - rows.start, columns.stop - columns.start
-        if width == self.row:  # rows may share a byte
-            return self._flat(rows.start * width, count * width).reshape(count, width)
+        if width == self.row or count == 1:  # rows may share a byte
+            return self._flat(rows.start * self.row + columns.start, count * width).reshape(count, width)
         row_bytes = self.row_bytes
         begin, end = columns.start * self.bits // BYTE, -(-columns.stop * self.bits // BYTE)
         if row_bytes <= SHORT_BYTES:  # then one large read takes less time than many small ones
@@ -103,15 +103,18 @@ class DequantizedMatrix(MadeInSteps):
 
     @property
     def units(self) -> int:  # type: ignore[override]
-        """How many rows are made at once: whole blocks, if these go along the columns."""
-        most = STRIP_FLOATS if self.is_turned else STEP_FLOATS
-        whole = self.size if self.is_turned or self.axis == 0 else 1
-        return max(most // max(self.dims[1], 1) // whole, 1) * whole
+        """How many numbers are made at once: whole rows, or if a row is long a part of one.
+
+        If blocks go along the columns and are short, these are rows of whole blocks.
+        """
+        most, columns = STRIP_FLOATS if self.is_turned else STEP_FLOATS, self.dims[1]
+        rows, whole = most // max(columns, 1), self.size if self.is_turned or self.axis == 0 else 1
+        return (rows - rows % whole if rows >= whole else rows) * columns or most
 
     @property
     def units_nbytes(self) -> int:  # type: ignore[override]
-        """The bytes of these rows."""
-        return self.units * self.dims[1] * 4
+        """The bytes of these numbers."""
+        return self.units * 4
 
     @property
     def granule_bytes(self) -> int:
@@ -133,18 +136,26 @@ class DequantizedMatrix(MadeInSteps):
             yield from part.source.doubtful()
 
     def made(self, first: int) -> memoryview:
-        """The bytes of the rows from the first one on, or of those that there are."""
-        rows, columns = min(self.units, self.dims[0] - first), self.dims[1]
-        matrix = np.empty((rows, columns), "<f4")
-        stored = matrix.T if self.is_turned else matrix
-        step = max(min(PIECE_FLOATS // max(stored.shape[1], 1), PIECE_BYTES // max(self.integers.row_bytes, 1)), 1)
+        """The bytes of the numbers from the first one on, or of those that there are."""
+        columns = self.dims[1]
+        made = np.empty(min(self.units, self.dims[0] * columns - first), "<f4")
+        filled = 0
+        while filled < len(made):
+            row, column = divmod(first + filled, columns)
+            rows = 1 if column else max((len(made) - filled) // columns, 1)  # else a part of a row
+            width = min(len(made) - filled, columns - column)
+            matrix = made[filled : filled + rows * width].reshape(rows, width)
+            self._make(matrix, slice(row, row + rows), slice(column, column + width))
+            filled += matrix.size
+        return made.view(np.uint8).data
+
+    def _make(self, matrix: Array, rows: slice, columns: slice) -> None:
+        """Fill a matrix with some rows and columns, some lines of what is stored at a time."""
+        stored, lines, across = (matrix.T, columns, rows) if self.is_turned else (matrix, rows, columns)
+        step = max(min(PIECE_FLOATS // stored.shape[1], PIECE_BYTES // max(self.integers.row_bytes, 1)), 1)
         for start in range(0, len(stored), step):
-            lines = slice(start, min(start + step, len(stored)))
-            if self.is_turned:
-                stored[lines] = self._numbers(lines, slice(first, first + rows))
-            else:
-                stored[lines] = self._numbers(slice(first + lines.start, first + lines.stop), slice(0, columns))
-        return matrix.view(np.uint8).reshape(-1).data
+            end = min(start + step, len(stored))
+            stored[start:end] = self._numbers(slice(lines.start + start, lines.start + end), across)
 
     def _numbers(self, rows: slice, columns: slice) -> Array:
         """Some rows and columns of what is stored."""
@@ -160,7 +171,5 @@ class DequantizedMatrix(MadeInSteps):
         along = columns if self.axis else rows
         blocks = slice(along.start // self.size, -(-along.stop // self.size))
         part = numbers.part(rows, blocks) if self.axis else numbers.part(blocks, columns)
-        skip = along.start - blocks.start * self.size
-        of_elements = np.repeat(part, self.size, self.axis)
-        span = slice(skip, skip + along.stop - along.start)
-        return of_elements[:, span] if self.axis else of_elements[span]
+        ends = np.arange(blocks.start, blocks.stop + 1) * self.size
+        return np.repeat(part, np.diff(ends.clip(along.start, along.stop)), self.axis)

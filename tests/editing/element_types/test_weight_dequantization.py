@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +15,11 @@ from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
 import formats
-from formats.tensordata.sources.block_quantization import MadeInSteps
+from formats.tensordata.file import File
+from formats.tensordata.sources import block_dequantization
+from formats.tensordata.sources.block_dequantization import DequantizedMatrix, Numbers
+from formats.tensordata.sources.block_quantization import STRIP_FLOATS, MadeInSteps
+from formats.tensordata.sources.source import FileSpan
 from tests.editing.element_types.test_weight_quantization import IDS, embedding, made, operators, quantized, run
 
 if TYPE_CHECKING:
@@ -295,6 +301,49 @@ def test_any_piece_is_read() -> None:
     assert b"".join(source.read(start, min(step, len(whole) - start)) for start in range(0, len(whole), step)) == whole
     assert source.slice(step - 7, 100).read() == whole[step - 7 : step + 93]
     assert run(back(product(64, 8, 32, 4, "")), {"a": np.eye(64, dtype="float32")}).shape == (64, 8)
+
+
+@pytest.mark.parametrize("most", [1, 3, 20, 1000])
+def test_parts_of_rows(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is longer than what is made at once comes in parts, even where these share a byte."""
+    for name in ("STEP_FLOATS", "STRIP_FLOATS", "PIECE_FLOATS"):
+        monkeypatch.setattr(block_dequantization, name, most)
+    for bits in (2, 4, 8):
+        test_products((33, 3, 16), bits, "packed")
+        test_tables("UINT8", bits, (0, 1), has_zeros=True)
+    for kind in ("INT4", "UINT8"):
+        for dims, axis in (([33, 5], 0), ([5, 33], 1)):
+            test_matrices(dims, axis, kind, has_zeros=True)
+
+
+LONG = 1 << 24
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda data, one: DequantizedMatrix((1, LONG), data, one._replace(row=LONG), None, 0, 32, 0, is_turned=False),
+        lambda data, one: DequantizedMatrix((1, LONG), data, one, None, 0, LONG, 1, is_turned=False),
+        lambda data, one: DequantizedMatrix((2, 1), data, one, None, 8, LONG, 1, is_turned=True),
+        lambda data, one: DequantizedMatrix((LONG, 1), data, one, None, 8, LONG, 1, is_turned=True),
+    ],
+    ids=["a long row", "a long block", "a block with little in it", "a long column"],
+)
+def test_memory_is_bounded(source: Any, tmp_path: Path) -> None:
+    """However long rows and blocks are, about as much is made at once as of others."""
+    path = tmp_path / "data"
+    path.touch()
+    os.truncate(path, 4 * LONG)
+    span = FileSpan(File.open(path), 0, 4 * LONG)
+    matrix = source(Numbers(span.slice(0, LONG // 2), 4, LONG), Numbers(span, 32, 1))
+    buffer = memoryview(bytearray(min(matrix.nbytes, 1 << 16)))
+    tracemalloc.start()
+    try:
+        matrix.readinto(matrix.nbytes - len(buffer), buffer)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * STRIP_FLOATS
 
 
 OPERATORS = [("MatMulNBits", "com.microsoft"), ("GatherBlockQuantized", "com.microsoft"), ("DequantizeLinear", "")]
