@@ -36,11 +36,11 @@ EACH_DAY = dict.fromkeys(product(("rename all", "opset up"), ("branches",)), (20
 EACH_DAY["files of a folder", "models"] = BY_DAY["models"]
 CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES), *product(OF_FOLDERS, IN_FOLDER)]
 PARTS = 20 if NIGHT else 24
-PARTS_OF_EDITS = 3
+PARTS_OF_EDITS = 5
 
 
 def is_of_today(use: str, kind: str) -> bool:
-    """Whether a case is in the part of the day: with small sizes, a third of the edits is."""
+    """Whether a case is in the part of the day: with small sizes, a fifth of the edits is."""
     parts = PARTS_OF_EDITS if use in EDITS and not NIGHT else PARTS
     return (use, kind) in EACH_DAY or zlib.crc32(f"{use} {kind}".encode()) % parts == OF_THE_DAY % parts
 
