@@ -28,7 +28,7 @@ from onnx import TensorProto, helper, numpy_helper
 import formats
 from formats.onnxpb.encryption import crypt
 from tests.commands import run
-from tests.routes import LINES, make_folder
+from tests.routes import LINES, make_folder, make_models
 
 FLOATS = TensorProto.FLOAT
 
@@ -180,16 +180,19 @@ def entries(folder: Path, count: int) -> None:
     formats.pack(parts, folder / "two.onnxz", overwrite=True)
 
 
+OF_FOLDERS = {f"{verb} of a folder": f"{verb} models" for verb in ("files", "inspect", "verify")}
 IN_MODEL: dict[str, Callable[[onnx.ModelProto, int], None]] = {
     made.__name__: made for made in (nodes, weights, uses, constants, branches, nested, functions, ends, metadata)
 }
 IN_FOLDER: dict[str, Callable[[Path, int], None]] = {made.__name__: made for made in (data_files, models, entries)}
 
 
-def make(kind: str, count: int, folder: Path) -> None:
-    """Write the folder of all command lines, in which there are so many more of a kind."""
+def make(kind: str, count: int, folder: Path, *, for_edits: bool = False) -> None:
+    """Write the folder of all command lines, or the models for edits, in which there are so many more of a kind."""
     folder.mkdir()
-    if kind in IN_MODEL:
+    if for_edits:
+        make_models(folder, lambda model: IN_MODEL[kind](model, count))
+    elif kind in IN_MODEL:
         make_folder(folder, lambda model: IN_MODEL[kind](model, count))
     else:
         make_folder(folder)
@@ -230,15 +233,15 @@ EDITS: dict[str, Callable[[Any], object]] = {
     "weights as inputs and back": lambda model: model.edit(
         initializer_to_input=[tensor.name for tensor in model.graph.initializer] or None
     ).edit(input_to_initializer={tensor.name: tensor for tensor in model.graph.initializer}),
-    "extract": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
-    "merge": lambda model: model.merge(model),
+    "extract the last output": lambda model: model.extract(outputs=[model.graph.output[-1].name]),
+    "merge with itself": lambda model: model.merge(model),
     "merge in a row": lambda model: model.merge(model, {model.graph.output[0].name: model.graph.input[0].name}),
     "merge with a prefix": lambda model: model.merge(model, prefix="second/"),
-    "dim": lambda model: model.edit(dim={model.graph.input[0].type.tensor_type.shape.dim[0].dim_param: 2}),
+    "a dim": lambda model: model.edit(dim={model.graph.input[0].type.tensor_type.shape.dim[0].dim_param: 2}),
     "dims": lambda model: model.edit(dim={f"{value.name}:0": 2 for value in model.graph.input}),
     "opset up": lambda model: formats.dumps(model, "onnx", opset=18),
     "opset down": lambda model: formats.dumps(model, "onnx", opset=13),
-    "float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
+    "all in float16": lambda model: formats.dumps(model, "onnx", dtype="float16"),
     "float16 but most": lambda model: formats.dumps(
         model, "onnx", dtype="float16", keep=[node.name for node in model.graph.node if node.name] or ["MatMul"]
     ),
@@ -297,7 +300,7 @@ def cost(use: str, template: Path) -> Cost:
         if use in EDITS:
             EDITS[use](formats.load("image.onnx" if use == "uint8 and layout" else "m.onnx"))
         else:
-            run("formats", *LINES[use].split())
+            run("formats", *(LINES | OF_FOLDERS)[use].split())
         gc.enable()
         return Cost(time.process_time() - before, resident_nbytes("VmHWM") - held)
 

@@ -217,11 +217,13 @@ LINES = {
 }
 
 
-def make_folder(path: Path, grow: Callable[[onnx.ModelProto], object] = id) -> None:
-    """Write the files that the command lines name; `grow` gets each model before."""
-    weight = np.arange(1024, dtype="float32").reshape(32, 32)
+WEIGHT = np.arange(1024, dtype="float32").reshape(32, 32)
+
+
+def make_models(path: Path, grow: Callable[[onnx.ModelProto], object] = id) -> None:
+    """Write the models of which the other files are made; `grow` gets each before."""
     weights = [
-        numpy_helper.from_array(array, name) for array, name in ((weight, "w"), (weight + 1, "v"), (weight, "u"))
+        numpy_helper.from_array(array, name) for array, name in ((WEIGHT, "w"), (WEIGHT + 1, "v"), (WEIGHT, "u"))
     ]
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 32]) for name in "xy")
     nodes = [helper.make_node("MatMul", [a, b], [c]) for a, b, c in (("x", "w", "s"), ("s", "u", "z"), ("z", "v", "y"))]
@@ -258,6 +260,11 @@ def make_folder(path: Path, grow: Callable[[onnx.ModelProto], object] = id) -> N
     onnx.save(large, path / "large.onnx")
     onnx.save(wide, path / "wide.onnx")
     onnx.save(plain, path / "data.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+
+def make_folder(path: Path, grow: Callable[[onnx.ModelProto], object] = id) -> None:
+    """Write the files that the command lines name; `grow` gets each model before."""
+    make_models(path, grow)
     shutil.copy(path / "m.onnx", path / "m.bin")
     shutil.copy(Path(__file__).parent / "ort" / "layouts" / "trained.16.ort", path / "blocked.ort")
     np.savez(path / "x.npz", x=np.ones((2, 32), "float32"))
@@ -273,9 +280,9 @@ def make_folder(path: Path, grow: Callable[[onnx.ModelProto], object] = id) -> N
     formats.convert(path / "m.onnx", path / "m.onnxc", key="secret words")
     formats.convert(path / "m.onnx", path / "old.onnxc", key="secret words", encryption=1)
     formats.extract(path / "m.onnx", path / "part.safetensors", tensor="w")
-    np.save(path / "array.npy", weight)
+    np.save(path / "array.npy", WEIGHT)
     formats.convert(path / "m.onnx", path / "half.onnx", dtype="float16")
-    np.savez_compressed(path / "w.npz", w=weight)
+    np.savez_compressed(path / "w.npz", w=WEIGHT)
     (path / "metadata.json").write_text('{"license": "MIT"}')
     (path / "w.safetensors.index.json").write_text('{"weight_map": {"w": "part.safetensors"}}')
     (path / "models").mkdir()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from formats.onnxpb.encryption import crypt
-from tests.growth import EDITS, IN_FOLDER, IN_MODEL, Cost, costs, make
+from tests.growth import EDITS, IN_FOLDER, IN_MODEL, OF_FOLDERS, Cost, costs, make
 from tests.routes import LINES
 from tests.systems import NIGHT, OF_THE_DAY
 
@@ -31,26 +31,29 @@ BY_DAY = dict.fromkeys(IN_MODEL, (400, 4000)) | dict.fromkeys(IN_FOLDER, (50, 50
 BY_NIGHT = dict.fromkeys(IN_MODEL, (4000, 40_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
 BY_NIGHT["functions"] = (2000, 20_000)  # files for RTen and onnxruntime have at most a million tables
 SIZES = BY_NIGHT if NIGHT else BY_DAY
-CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES)]
+# The sizes of each day of what once grew with the square, which small sizes do not always show.
+EACH_DAY = dict.fromkeys(product(("rename all", "opset up"), ("branches",)), (2000, 20_000))
+EACH_DAY["files of a folder", "models"] = BY_DAY["models"]
+CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES), *product(OF_FOLDERS, IN_FOLDER)]
 PARTS = 20 if NIGHT else 24
-PARTS_OF_EDITS = 3
+PARTS_OF_EDITS = 5
 
 
 def is_of_today(use: str, kind: str) -> bool:
-    """Whether a case is in the part of the day: with small sizes, a third of the edits is."""
+    """Whether a case is in the part of the day: with small sizes, a fifth of the edits is."""
     parts = PARTS_OF_EDITS if use in EDITS and not NIGHT else PARTS
-    return zlib.crc32(f"{use} {kind}".encode()) % parts == OF_THE_DAY % parts
+    return (use, kind) in EACH_DAY or zlib.crc32(f"{use} {kind}".encode()) % parts == OF_THE_DAY % parts
 
 
 @pytest.fixture(scope="module")
-def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
-    """Return a function that makes the folder of a kind and size."""
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int, bool], Path]:
+    """Return a function that makes the folder of a kind and size, or one for edits alone."""
     root = tmp_path_factory.mktemp("growth")
 
-    def folder(kind: str, count: int) -> Path:
-        path = root / f"{kind} {count}"
+    def folder(kind: str, count: int, for_edits: bool) -> Path:
+        path = root / f"{kind} {count} {for_edits}"
         if not path.exists():
-            make(kind, count, path)
+            make(kind, count, path, for_edits=for_edits)
         return path
 
     return folder
@@ -70,19 +73,25 @@ def test_exponents() -> None:
     assert exponents(Cost(1, 0), Cost(2, 0), Cost(17, 0), 4) == [2, 0]
 
 
+def test_names() -> None:
+    """No edit has the name of a command line, which would not be measured."""
+    assert not EDITS.keys() & (LINES | OF_FOLDERS).keys()
+
+
 @pytest.mark.parametrize(
     ("use", "kind"), sorted(filter(lambda case: is_of_today(*case), CASES), key=lambda case: case[1])
 )
 def test_work_grows_with_the_number(
-    use: str, kind: str, folder_of: Callable[[str, int], Path], monkeypatch: pytest.MonkeyPatch
+    use: str, kind: str, folder_of: Callable[[str, int, bool], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What can be many takes time and memory in proportion to how many there are."""
     monkeypatch.setattr(crypt, "KEY_ITERATIONS", 1)
-    folders = [folder_of(kind, count) for count in (TINY, *SIZES[kind])]
+    small, large = SIZES[kind] if NIGHT else EACH_DAY.get((use, kind), SIZES[kind])
+    folders = [folder_of(kind, count, use in EDITS) for count in (TINY, small, large)]
     least = [Cost(float("inf"), sys.maxsize)] * len(folders)
     for _ in range(TRIES):
         least = [Cost(*map(min, old, new)) for old, new in zip(least, measured(use, folders), strict=True)]
-        found = exponents(*least, ratio=SIZES[kind][1] / SIZES[kind][0])
+        found = exponents(*least, ratio=large / small)
         if max(found) < MOST:
             break
     assert max(found) < MOST, least

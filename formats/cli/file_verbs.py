@@ -13,6 +13,7 @@ from formats.cli.several import CONVERT, out_option
 from formats.cli.streams import progress, source_of, tell
 from formats.codecs.contract import ReadOptions
 from formats.errors import OptionError
+from formats.onnxpb.external.other_graphs import remembering
 from formats.options import SWITCH, option
 from formats.tensordata.engine import EngineOptions
 from formats.verbs import model_files, relocate
@@ -86,7 +87,8 @@ def files(request: Request) -> int:
         listing = model_files.files(file, **keywords)
         return Seen(listing, lambda: files_lines(listing))
 
-    return look(request, see, title="read", has_gaps=True)
+    with remembering({}):  # a folder is listed once for its models, not for each
+        return look(request, see, title="read", has_gaps=True)
 
 
 @verb(
@@ -137,7 +139,7 @@ def remove(request: Request) -> int:
     keywords = request.of(RemovalOptions)
     for name in request.arguments:  # an error in one of them is reported before anything is removed
         local_path_of(source_of(name))
-    gone: list[Path] = []  # in a dry run, the models that would be removed before the next one
+    gone: set[Path] = set()  # in a dry run, the models that would be removed before the next one
 
     several = is_several(request, in_folders=False)
     removed: set[Path] = set()
@@ -145,7 +147,7 @@ def remove(request: Request) -> int:
 
     def see(file: Path) -> Seen:
         removal = relocate.remove(local_path_of(file), **keywords, gone=gone)
-        gone.extend(removal.removed if removal.dry_run else ())
+        gone.update(removal.removed if removal.dry_run else ())
         removed.update(removal.removed)
         kept.update(removal.kept)
         return Seen(removal, lambda: relocation_lines(replace(removal, kept=()) if several else removal))
@@ -154,7 +156,8 @@ def remove(request: Request) -> int:
         return [f"note: {path} stays: {reason}" for path, reason in kept.items() if path not in removed]
 
     title = "to remove" if keywords.get("dry_run") else "removed"
-    return look(request, see, title=title, in_folders=False, ending=stays)
+    with remembering({}):
+        return look(request, see, title=title, in_folders=False, ending=stays)
 
 
 def _show_result(request: Request, act: Callable[[dict[str, Any]], Relocation]) -> int:

@@ -153,7 +153,7 @@ def _check(root: NameScope, new_names: NewNames) -> None:
             raise EditError(f"{own[new]} cannot be called {new}, the name of another value in {where}")
         outer = here.outer
         while outer is not None:
-            for new in filter(outer.is_taken, own.keys() & outer.scope.defined):
+            for new in filter(outer.is_taken, own):  # not over all that is defined outside, for each subgraph
                 words = f"it would hide {new} of {outer.scope.where}"
                 raise EditError(f"{own[new]} in {where} cannot be called {new}: {words}")
             of_outer = old_of[id(outer.scope)]

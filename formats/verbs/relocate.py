@@ -23,6 +23,7 @@ from formats.codecs.contract import HEAD_BYTES, READ_DEFAULTS
 from formats.errors import DecodeError, FormatError, TensorDataError, UnsupportedError, no_directory
 from formats.ir import walk
 from formats.ir.storage import change_location
+from formats.onnxpb.external.other_graphs import note_written
 from formats.options import SWITCH, make_each_options, names_of, option, progress_option, settle
 from formats.tensordata.engine import EngineOptions
 from formats.tensordata.file import File
@@ -258,6 +259,7 @@ def _removal(path: Path, opened: OpenedFiles, *, all_data: bool, dry_run: bool) 
         _remove_with_data(path, data, opened)
     else:
         _remove((*data, graph), opened, dry_run)
+    note_written(removed)
     return Relocation(path, None, removed=removed, kept=tuple(_kept(files)), dry_run=dry_run)
 
 

@@ -20,6 +20,7 @@ import pytest
 
 import formats
 from formats.batch.job_list import matching
+from formats.onnxpb.external import other_graphs
 from tests import commands
 from tests.batch.fleets import environment, save
 from tests.systems import PATIENCE_SECONDS, posix
@@ -333,3 +334,14 @@ def test_a_dry_run_of_several_removals_is_that_of_all(
         assert {*os.listdir()} == (before if dry else before - gone)
         assert not any(note.split()[1] in gone for note in notes)
     assert told["foreseen"] == told["real"]
+
+
+def test_rm_of_several_knows_what_it_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rm` of several models that share data removes it with the last, although it lists their folder once."""
+    monkeypatch.setattr(other_graphs, "LISTING_PART", 1e-9)
+    weights = [formats.from_numpy(np.full(2048, 7, "float32"), "w")]
+    model = formats.Model(ir_version=8, graph=formats.Graph(name="g", initializer=weights))
+    formats.save(model, tmp_path / "b.onnx", external_data=True)
+    (tmp_path / "a.onnx").write_bytes((tmp_path / "b.onnx").read_bytes())
+    done = commands.run("formats", "rm", tmp_path / "a.onnx", tmp_path / "b.onnx")
+    assert (done.exit_code, [*tmp_path.iterdir()]) == (0, [])

@@ -167,7 +167,7 @@ class _SetConversion:
         own = {} if isinstance(graph, Function) else dict(known_types(graph))
         types = types.new_child(hidden | own | types_by_graph.get(id(graph), {}))
         constants = constants.new_child(hidden | {tensor.name or "": tensor for tensor in self.constants(graph)})
-        self.names.take((*types, *constants))
+        self.names.take((*types.maps[0], *constants.maps[0]))  # those of the graphs around it are taken
         for index, node in enumerate(graph.node):
             place = walk.inner_place(where, "node", index)
             self.names.take((*node.input, *node.output, node.name or ""))

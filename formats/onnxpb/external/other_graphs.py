@@ -148,6 +148,7 @@ class _Folder:
         self._folders: list[str] = []
         self._changed: dict[Ask, set[str]] = {references_in: set(), archives_in: set()}  # the graphs to ask again
         self._answers: dict[Ask, dict[str, References]] = {references_in: {}, archives_in: {}}
+        self._by_name: dict[Ask, dict[str | None, set[str]]] = {references_in: {}, archives_in: {}}
         self._next_listing = 0.0
 
     def list_again(self) -> None:
@@ -223,21 +224,25 @@ class _Folder:
 
         Graphs that changed are asked first.
         """
-        answers, changed = self._answers[ask], self._changed[ask]
+        answers, changed, by_name = self._answers[ask], self._changed[ask], self._by_name[ask]
         rest = MAX_DECODED_BYTES
         for graph in sorted(changed):
-            answers.pop(graph, None)
+            for name in _keys_of(answers.pop(graph, NONE)):
+                by_name[name].discard(graph)
             if graph in self.graphs:
                 answer = _asked(ask, f"{self.path}{os.sep}{graph}", self.graphs[graph], rest)
                 rest -= answer.cost if answer.cost <= rest else 0
                 if answer.names != frozenset():
                     answers[graph] = answer
+                for name in _keys_of(answer):
+                    by_name.setdefault(name, set()).add(graph)
         changed.clear()
-        return sorted(
-            (graph, answer)
-            for graph, answer in answers.items()
-            if answer.names is None or names is None or not names.isdisjoint(answer.names)
-        )
+        graphs = answers if names is None else set[str]().union(*(by_name.get(name, ()) for name in (None, *names)))
+        return [(graph, answers[graph]) for graph in sorted(graphs)]
+
+
+def _keys_of(answer: References) -> Iterable[str | None]:
+    return (None,) if answer.names is None else answer.names
 
 
 def _asked(ask: Ask, path: str, stamp: Stamp, most: int = MAX_DECODED_BYTES) -> References:
