@@ -342,9 +342,8 @@ def _outcomes(
     try:
         while waiting or (queue and queue.refusal is None):
             is_early = in_pieces and perf_counter() - started < FIRST_SECONDS
-            while (
-                queue and queue.refusal is None and len(waiting) < (min(window, FIRST_PIECES) if is_early else window)
-            ):
+            limit = min(window, FIRST_PIECES) if is_early else window
+            while queue and queue.refusal is None and len(waiting) < limit:
                 _submit(executor, function, queue, count, waiting, ended)
             future = _next_ended(ended, amount) if waiting else None
             if future is None:
