@@ -84,7 +84,8 @@ def convert_many(
     content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
     `dry_run`, nothing is written, not even the manifest, and each report says what would be written. The job of a
     killed process is tried once more, alone. If `executor` is a process pool that breaks, other processes do the rest.
-    On a cluster, all workers must see the same files under the same names.
+    On a cluster, all workers must see the same files under the same names; an executor that does not say how many
+    workers it has gets several short jobs in one call.
 
     For example:
 

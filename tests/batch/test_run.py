@@ -299,15 +299,15 @@ def fleet_of(folder: Path, count: int) -> list[tuple[Path, Path]]:
 
 @pytest.fixture
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an executor have one piece at a time, so that each may depend on the one before."""
+    """Let an executor have one piece at a time, so that each may depend on the one before, whose jobs are short."""
     monkeypatch.setattr(run, "FIRST_PIECES", 1)
+    for module in (run, jobs):
+        monkeypatch.setattr(module, "PIECE_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_a_cluster_gets_short_jobs_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_gets_short_jobs_in_pieces(tmp_path: Path) -> None:
     """A cluster begins with single jobs, gets several at a time if they are short, and does each of them once."""
-    for module in (run, jobs):
-        monkeypatch.setattr(module, "PIECE_SECONDS", PATIENCE_SECONDS)
     cluster = Cluster()
     results = formats.convert_many(fleet_of(tmp_path, 40), executor=cluster)
     assert [result.state for result in results] == ["converted"] * 40
@@ -344,13 +344,16 @@ def test_a_piece_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why
 
 @pytest.mark.usefixtures("one_at_a_time")
 def test_fail_fast_ends_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `fail_fast`, no job of a piece begins after one that failed."""
-    given = fleet_of(tmp_path, 8)
-    given[2][0].write_bytes(b"no model")
+    """With `fail_fast`, no job of a piece begins after one that failed, also if another piece ends later."""
+    given = fleet_of(tmp_path, 12)
+    for number in (2, 6):  # the first of two pieces that the cluster has at the same time
+        given[number][0].write_bytes(b"no model")
+    monkeypatch.setattr(run, "FIRST_PIECES", 2)
     monkeypatch.setattr(run, "_jobs_of_piece", lambda results: 4)
     results = formats.convert_many(given, executor=Cluster(), fail_fast=True)
-    assert [result.state for result in results] == ["converted"] * 2 + ["failed"] + ["skipped"] * 5
-    assert not given[3][1].exists()
+    failed, skipped = ["failed"], ["skipped"]
+    assert [result.state for result in results] == ["converted"] * 2 + (failed + skipped * 3) + failed + skipped * 5
+    assert not given[7][1].exists()
 
 
 @pytest.mark.usefixtures("one_at_a_time")
