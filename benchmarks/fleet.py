@@ -3,11 +3,14 @@
     python benchmarks/fleet.py                        # 2,000 small and 20 large models, 1 and 2 processes
     python benchmarks/fleet.py --small 200 --large 4 --processes 1 2 4
     python benchmarks/fleet.py --dask                 # also on a Dask cluster of as many workers on this machine
+    python benchmarks/fleet.py --others 10000         # in folders with as many other models
+    python benchmarks/fleet.py --loop 100             # also so many small models in a shell loop of another tool
 
 Small models are of some hundred nodes, so that their conversion is bound by the processor; large ones of 64 MiB of
 weights. A process has one thread, so that several processes are compared with one. The time of the parent is what it
 spends on the processor for each job: its reciprocal says how many jobs a second it can hand out, and so how many
-workers it can keep busy. Each way writes the same bytes, or the benchmark fails.
+workers it can keep busy. A second run with the manifest has nothing to do. Each way writes the same bytes, or the
+benchmark fails.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,9 +38,22 @@ MIB = 1 << 20
 CASES = (  # what is converted, and into what
     ("small", "nodes-400.onnx", "rten"),
     ("small", "nodes-400.onnx", "onnxz"),
+    ("small", "nodes-400.onnx", "onnx"),  # with external data
     ("large", "float32-16.onnx", "rten"),
     ("large", "float32-16.onnx", "onnxz"),
 )
+
+
+LOOPS = {  # of the best other tool for a target, as one types it in a shell
+    "rten": """for model in models/m*.onnx; do
+rten-convert "$model" out/"$(basename "$model" .onnx)".rten >messages 2>&1
+done""",
+    "onnx": """for model in models/m*.onnx; do
+python -c 'import onnx, sys; model = onnx.load(sys.argv[1]); onnx.save(model, sys.argv[2],
+save_as_external_data=True, location=sys.argv[3])' "$model" \\
+out/"$(basename "$model")" "$(basename "$model").data"
+done""",
+}
 
 
 class Way(NamedTuple):
@@ -53,15 +70,23 @@ class Way(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What a run took: seconds, and those that the parent was on the processor."""
+    """What a run took: seconds, those that the parent was on the processor, and those of a second run."""
 
     seconds: float
     parent_seconds: float
+    second_seconds: float
 
 
-def fleet(model: Path, folder: Path, count: int) -> list[Path]:
-    """So many models, each with a producer of its own, so that no two files are alike."""
+def folder_with(others: int, folder: Path, model: Path) -> None:
+    """Make a folder with so many other models."""
     folder.mkdir()
+    for number in range(others):
+        os.link(model, folder / f"other{number:05}.onnx")
+
+
+def fleet(model: Path, folder: Path, count: int, others: int) -> list[Path]:
+    """So many models beside others, each with a producer of its own, so that no two files are alike."""
+    folder_with(others, folder, model)
     given = formats.load(model)
     paths = [folder / f"m{number:05}.onnx" for number in range(count)]
     for number, path in enumerate(paths):
@@ -87,22 +112,39 @@ def executor_of(way: Way) -> Iterator[Executor | None]:
 
 
 def run(way: Way, models: list[Path], folder: Path, target: str) -> Figures:
-    """What it takes to convert the models into a folder, which is made; the manifest is beside it."""
-    folder.mkdir()
+    """What it takes to convert the models into a folder, twice; the manifest is beside it."""
     jobs = [(path, folder / f"{path.stem}.{target}") for path in models]
     with executor_of(way) as executor:
-        started, busy = perf_counter(), process_time()
-        results = formats.convert_many(
-            jobs,
-            executor=executor,
-            processes=0 if way.is_dask else way.count,
-            manifest=folder.with_suffix(".jsonl"),
-            threads=1,
-        )
-        figures = Figures(perf_counter() - started, process_time() - busy)
-    if failed := [result for result in results if not result.ok]:
-        raise SystemExit(f"{failed[0].job.source}: {failed[0].error}")
-    return figures
+        seconds = []
+        for state in ("converted", "unchanged"):
+            started, busy = perf_counter(), process_time()
+            results = formats.convert_many(
+                jobs,
+                executor=executor,
+                processes=0 if way.is_dask else way.count,
+                manifest=folder.with_suffix(".jsonl"),
+                threads=1,
+                **({"external_data": True} if target == "onnx" else {}),
+            )
+            seconds += [perf_counter() - started, process_time() - busy]
+            if wrong := [result for result in results if result.state != state]:
+                raise SystemExit(f"{wrong[0].job.source}: {wrong[0].state} {wrong[0].error}")
+    return Figures(*seconds[:3])
+
+
+def loop(models: list[Path], folder: Path, target: str) -> float:
+    """The seconds that a shell loop of another tool takes for these models."""
+    (folder / "models").mkdir(parents=True)
+    (folder / "out").mkdir()
+    for path in models:
+        os.link(path, folder / "models" / path.name)
+    started = perf_counter()
+    subprocess.run(["sh", "-ec", LOOPS[target]], check=True, cwd=folder)
+    seconds = perf_counter() - started
+    if len([*(folder / "out").glob(f"*.{target}")]) != len(models):
+        raise SystemExit("the loop has not written every file")
+    shutil.rmtree(folder)
+    return seconds
 
 
 def sha256(path: Path) -> str:
@@ -117,13 +159,15 @@ def check(models: list[Path], folder: Path, target: str) -> str:
     if [line["destination"] for line in lines] != [str(path) for path in written]:
         raise SystemExit("the manifest has other lines than there are jobs")
     whole = hashlib.sha256()
-    for path, destination, line in zip(models, written, lines, strict=True):
-        for file, listed in ((path, line["source_files"]), (destination, line["destination_files"])):
+    for path, line in zip(models, lines, strict=True):
+        if line["error"] is not None or line["version"] != formats.__version__:
+            raise SystemExit(f"the manifest is not right about {path}: {line}")
+        for listed in (*line["source_files"], *line["destination_files"]):
+            file = Path(listed["path"])
             digest = sha256(file)
-            wanted = [{"path": str(file), "nbytes": file.stat().st_size, "sha256": digest}]
-            if listed != wanted or line["error"] is not None or line["version"] != formats.__version__:
+            if listed != {"path": str(file), "nbytes": file.stat().st_size, "sha256": digest}:
                 raise SystemExit(f"the manifest is not right about {file}: {line}")
-        whole.update(digest.encode())
+            whole.update(digest.encode())
     return whole.hexdigest()
 
 
@@ -135,26 +179,31 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="1 and 2 by default")
     parser.add_argument("--dask", action="store_true", help="also Dask workers, as many as processes")
     parser.add_argument("--scale", type=float, default=1.0, help="of the models; 1 by default")
+    parser.add_argument("--others", type=int, default=0, metavar="N", help="other models in the folders; 0 by default")
+    parser.add_argument("--loop", type=int, default=0, metavar="N", help="small models in a shell loop; 0 by default")
+    parser.add_argument("--to", nargs="+", choices=["rten", "onnxz", "onnx"], help="only into these; all by default")
     parser.add_argument("--rounds", type=int, default=1, help="of which the fastest counts; 1 by default")
     options = parser.parse_args()
     ways = [Way(count) for count in options.processes]
     ways += [Way(count, is_dask=True) for count in options.processes if options.dask]
-    print("| models | way | time | models/s | times the first | parent, for each |")
-    print("|---|---|--:|--:|--:|--:|")
+    print("| models | way | time | models/s | times the first | parent, for each | second run |")
+    print("|---|---|--:|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         fleets: dict[str, list[Path]] = {}
         for kind, name, target in CASES:
             count = options.small if kind == "small" else options.large
-            if not count:
+            if not count or (options.to and target not in options.to):
                 continue
+            model = make(name, place, options.scale)
             if kind not in fleets:
-                fleets[kind] = fleet(make(name, place, options.scale), place / kind, count)
+                fleets[kind] = fleet(model, place / kind, count, options.others)
             nbytes = sum(path.stat().st_size for path in fleets[kind])
             first, digests = 0.0, set()
             for way in ways:
-                best = Figures(float("inf"), 0.0)
+                best = Figures(float("inf"), 0.0, 0.0)
                 for _ in range(options.rounds):
+                    folder_with(options.others, place / "out", model)
                     best = min(best, run(way, fleets[kind], place / "out", target))
                     digests.add(check(fleets[kind], place / "out", target))
                     shutil.rmtree(place / "out")
@@ -167,8 +216,14 @@ def main() -> None:
                     f"{count / best.seconds:.1f}",
                     f"{first / best.seconds:.2f}",
                     f"{1000 * best.parent_seconds / count:.2f} ms" if way != Way(1) else "does it",
+                    f"{best.second_seconds:.2f} s",
                 ]
                 print(f"| {' | '.join(cells)} |", flush=True)
+            if kind == "small" and target in LOOPS and (listed := fleets[kind][: options.loop]):
+                seconds = loop(listed, place / "loop", target)
+                rate = len(listed) / seconds
+                cells = [f"{len(listed):,} to .{target}", "a shell loop", f"{seconds:.2f} s", f"{rate:.1f}"]
+                print(f"| {' | '.join(cells)} | {first * rate / count:.2f} | | |", flush=True)
             if len(digests) != 1:
                 raise SystemExit("not every way has written the same bytes")
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch import manifest
 from formats.errors import FormatError, OptionError
+from formats.onnxpb.external.other_graphs import remembering
 from formats.tensordata.file import is_address, is_stream
 from formats.tensordata.replacing.publication import temporary_folder
 from formats.verbs import convert
@@ -25,13 +26,14 @@ from formats.verbs.arguments import path_of
 from formats.verbs.report import error_as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from formats.batch.manifest import Record
     from formats.verbs.report import ConversionReport
 
 CONVERTED, UNCHANGED, FAILED, SKIPPED = "converted", "unchanged", "failed", "skipped"
+PIECE_SECONDS = 0.25  # a piece is a call of a worker: longer than what Dask needs for it, and soon over
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,22 @@ def run_elsewhere(task: JobTask, folder: str) -> JobResult:
     record = result.record and result.record.about(job.source, job.destination)
     report = result.report and replace(result.report, source=job.source, destination=job.destination)
     return replace(result, job=job, host=platform.node(), record=record, report=report)
+
+
+def run_piece(tasks: Sequence[JobTask], folder: str) -> list[JobResult]:
+    """The results of the first of these tasks, at least one, on a machine that an executor chose.
+
+    When the time of a piece is over, the caller gets the other tasks back, so that long jobs do not wait for each
+    other. It also gets them back after a failure, because it may want no more.
+    """
+    end = perf_counter() + PIECE_SECONDS
+    results: list[JobResult] = []
+    with remembering({}):
+        for task in tasks:
+            results.append(run_elsewhere(task, folder))
+            if results[-1].state == FAILED or perf_counter() > end:
+                break
+    return results
 
 
 def seen_from_here(task: JobTask, result: JobResult) -> JobResult:

@@ -13,18 +13,19 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import time
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from formats.batch.job import (
     FAILED,
+    PIECE_SECONDS,
     SKIPPED,
     Job,
     JobResult,
     JobTask,
     failed,
     job_of,
-    run_elsewhere,
+    run_piece,
     run_task,
     seen_from_here,
 )
@@ -51,7 +52,10 @@ if TYPE_CHECKING:
     from formats.codecs.keys import Key
     from formats.keywords import ConvertKeywords
 
-WINDOW = 1024  # the jobs of an executor at one time, done or not: more than any cluster has workers
+WINDOW = 1024  # the pieces of an executor at one time, done or not: more than any cluster has workers
+FIRST_PIECES = 32  # at one time in the first seconds: they are short until it is known how long jobs take
+FIRST_SECONDS = 5
+MAX_PIECE_JOBS = 256
 JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
 KEY_ROUNDS = 100_000  # as for the key of a file: a digest in a manifest is no easier to guess than that
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "allow", "lenient")
@@ -80,7 +84,8 @@ def convert_many(
     content changed, and replaces only files that the first run wrote. It also completes a run that was killed. With
     `dry_run`, nothing is written, not even the manifest, and each report says what would be written. The job of a
     killed process is tried once more, alone. If `executor` is a process pool that breaks, other processes do the rest.
-    On a cluster, all workers must see the same files under the same names.
+    On a cluster, all workers must see the same files under the same names; an executor that does not say how many
+    workers it has gets several short jobs in one call.
 
     For example:
 
@@ -240,32 +245,44 @@ class _Queue:
         self.is_stopped = False
         self.refusal: RuntimeError | None = None  # the error of an executor that accepts no more tasks
         self._tasks = deque(tasks)
+        self._suspects: deque[JobTask] = deque()  # any of them may have killed its worker
         self._book = book
 
     def __iter__(self) -> Iterator[JobTask]:
-        while self._tasks:
-            yield self.take()
+        while self:
+            yield from self.take()
 
     def __bool__(self) -> bool:
-        return bool(self._tasks)
+        return bool(self._suspects or self._tasks)
 
-    def take(self) -> JobTask:
-        """The next task, which is about to begin."""
-        task = self._tasks.popleft()
+    def take(self, count: int = 1) -> list[JobTask]:
+        """The next tasks, which are about to begin: at most so many, or one that has to be tried alone."""
+        if self._suspects:
+            return [self._begun(self._suspects.popleft())]
+        return [self._begun(self._tasks.popleft()) for _ in range(min(count, len(self._tasks)))]
+
+    def _begun(self, task: JobTask) -> JobTask:
         if not is_address(task.job.destination) and not os.path.lexists(task.job.destination):
             task = task._replace(begun=time())
         if self._book is not None:
             self._book.begin(task.job.source, task.job.destination)
         return task
 
-    def put_back(self, task: JobTask) -> None:
-        """Put a task back that did not begin."""
-        self._tasks.appendleft(task)
+    def put_back(self, tasks: Sequence[JobTask]) -> None:
+        """Put tasks back that did not begin."""
+        if not self.is_stopped:
+            self._tasks.extendleft(reversed(tasks))
+
+    def try_alone(self, tasks: Sequence[JobTask]) -> None:
+        """Put tasks back that were lost together."""
+        if not self.is_stopped:
+            self._suspects.extend(tasks)
 
     def stop(self) -> None:
         """Begin no more tasks."""
         self.is_stopped = True
         self._tasks.clear()
+        self._suspects.clear()
 
 
 def _one_by_one(queue: _Queue, amount: Amount | None) -> Generator[tuple[JobTask, JobResult], None, None]:
@@ -286,13 +303,14 @@ def _through(
     """Each task with its result, as they come.
 
     If a pool of processes breaks, it stays broken; our own processes then do the other tasks. If another executor
-    breaks, all tasks that it has get its error.
+    breaks, all tasks that it has get its error. An executor that is no pool may be a cluster, where each call costs
+    milliseconds: it gets pieces of several tasks.
     """
     processes = getattr(executor, "_max_workers", 0)  # of a pool
-    function = partial(run_elsewhere, folder=os.getcwd())  # noqa: PTH109 - a text
+    function = partial(run_piece, folder=os.getcwd())  # noqa: PTH109 - a text
     suspects: list[JobTask] = []
     window = window or JOBS_PER_PROCESS * processes or WINDOW
-    for task, outcome in _outcomes(executor, function, queue, window, amount):
+    for task, outcome in _outcomes(executor, function, queue, window, amount, in_pieces=not processes):
         if isinstance(outcome, JobResult):
             yield task, seen_from_here(task, outcome)
         elif isinstance(outcome, BrokenProcessPool):
@@ -307,53 +325,85 @@ def _through(
 
 def _outcomes(
     executor: Executor,
-    function: Callable[[JobTask], JobResult],
+    function: Callable[[Sequence[JobTask]], list[JobResult]],
     queue: _Queue,
     window: int,
     amount: Amount | None = None,
+    *,
+    in_pieces: bool = False,
 ) -> Generator[tuple[JobTask, JobResult | BaseException], None, None]:
-    """Each task with its result, or with the error of its worker; tasks left in the queue were refused."""
-    ended: SimpleQueue[Future[JobResult]] = SimpleQueue()
-    waiting: dict[Future[JobResult], JobTask] = {}
+    """Each task with its result, or with the error of its worker; tasks left in the queue were refused.
+
+    `function` returns the results of the first tasks of a piece; the others are put back. The tasks of a piece that
+    was lost are tried alone, so that only the one that is to blame gets an error.
+    """
+    ended: SimpleQueue[Future[list[JobResult]]] = SimpleQueue()
+    waiting: dict[Future[list[JobResult]], list[JobTask]] = {}
+    count, started = 1, perf_counter()
     try:
         while waiting or (queue and queue.refusal is None):
-            while queue and queue.refusal is None and len(waiting) < window:
-                task = queue.take()
-                try:
-                    future = executor.submit(function, task)
-                except RuntimeError as error:  # it is broken, or was shut down
-                    queue.put_back(task)
-                    queue.refusal = error
-                    break
-                waiting[future] = task
-                future.add_done_callback(ended.put)
-            if not waiting:
-                return
-            future = _next_ended(ended, amount)
-            task = waiting.pop(future)
+            is_early = in_pieces and perf_counter() - started < FIRST_SECONDS
+            limit = min(window, FIRST_PIECES) if is_early else window
+            while queue and queue.refusal is None and len(waiting) < limit:
+                _submit(executor, function, queue, count, waiting, ended)
+            future = _next_ended(ended, amount) if waiting else None
+            if future is None:
+                continue
+            tasks = waiting.pop(future)
             if queue.is_stopped:
                 for other in waiting:
                     other.cancel()
                 if future.cancelled():
                     continue
-            outcome: JobResult | BaseException
             try:
-                outcome = future.result()
+                results = future.result()
             except (Exception, CancelledError, SystemExit) as error:  # of the worker; a job returns its error
-                outcome = error
-            yield task, outcome
+                if len(tasks) > 1 and not isinstance(error, BrokenExecutor):
+                    queue.try_alone(tasks)
+                else:
+                    yield from ((task, error) for task in tasks)
+                continue
+            queue.put_back(tasks[len(results) :])
+            count = _jobs_of_piece(results) if in_pieces else 1
+            yield from zip(tasks, results, strict=False)
     finally:
         for other in waiting:
             other.cancel()  # futures without a result yet
 
 
-def _next_ended(ended: SimpleQueue[Future[JobResult]], amount: Amount | None) -> Future[JobResult]:
-    """The next future that has ended; until then, the function for progress is called."""
-    while amount is not None:
-        with suppress(Empty):
-            return ended.get(timeout=TELL_SECONDS)
+def _submit(
+    executor: Executor,
+    function: Callable[[Sequence[JobTask]], list[JobResult]],
+    queue: _Queue,
+    count: int,
+    waiting: dict[Future[list[JobResult]], list[JobTask]],
+    ended: SimpleQueue[Future[list[JobResult]]],
+) -> None:
+    """Give an executor at most so many tasks of the queue, or note in the queue that it refuses them."""
+    tasks = queue.take(count)
+    try:
+        future = executor.submit(function, tasks)
+    except RuntimeError as error:  # it is broken, or was shut down
+        queue.put_back(tasks)
+        queue.refusal = error
+        return
+    waiting[future] = tasks
+    future.add_done_callback(ended.put)
+
+
+def _jobs_of_piece(results: Sequence[JobResult]) -> int:
+    """How many jobs like these take as long as a piece should."""
+    seconds = sum(result.seconds for result in results) / len(results)
+    return max(int(min(PIECE_SECONDS / max(seconds, 1e-6), MAX_PIECE_JOBS)), 1)
+
+
+def _next_ended(ended: SimpleQueue[Future[list[JobResult]]], amount: Amount | None) -> Future[list[JobResult]] | None:
+    """The next future that has ended, or none after a moment; then, the function for progress is called."""
+    with suppress(Empty):
+        return ended.get(timeout=TELL_SECONDS)
+    if amount is not None:
         amount.call()
-    return ended.get()
+    return None
 
 
 def _lost(error: BaseException) -> FormatError:

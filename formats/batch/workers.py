@@ -144,14 +144,14 @@ def _begin_worker(counts: Any = None) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {INTERRUPT})
 
 
-def work(task: JobTask) -> JobResult:
-    """The result of a task, in a worker."""
+def work(tasks: Sequence[JobTask]) -> list[JobResult]:
+    """The results of tasks, in a worker."""
     try:
         _Worker.is_busy = True
         try:
             counts = _Worker.counts
             with remembering(_Worker.folders):
-                return run_task(task if counts is None else with_progress(counts, task))
+                return [run_task(task if counts is None else with_progress(counts, task)) for task in tasks]
         finally:
             _Worker.is_busy = False
     except SystemExit:  # otherwise, the pool would treat it as the result; it may come in the line above, too

@@ -19,6 +19,7 @@ import pytest
 
 import formats
 from formats.batch import job
+from formats.batch import run as run_module
 from formats.errors import FormatError, MissingPackageError
 from formats.tensordata.replacing.hidden import hidden_path
 from tests.batch.fleets import environment, lines, save, sha256
@@ -130,6 +131,88 @@ def test_a_dask_worker_that_is_killed_has_its_job_done_again(fleet: Path, cluste
     assert [str(result.error) for result in results if not result.ok] == []
     assert all(result.host for result in results)
     check(fleet, fleet / "runs.jsonl")
+
+
+class Deadly:
+    """A plugin that every Dask worker gets, also one that replaces another: a model kills it, so many times."""
+
+    def __init__(self, model: Path, times: int) -> None:
+        self.model, self.times = model, times
+
+    def setup(self, worker: Any) -> None:
+        """Let the worker die if it comes to the model."""
+
+        def convert(source: Path, *args: Any, **options: Any) -> formats.ConversionReport:
+            deaths = [*self.model.parent.parent.glob("death-*")]
+            if source == self.model and len(deaths) < self.times:
+                (self.model.parent.parent / f"death-{len(deaths)}").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return REAL(source, *args, **options)
+
+        job.convert.convert = convert
+
+
+@pytest.mark.outer
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_dask_worker_that_dies_in_a_piece_costs_one_job_at_most(
+    fleet: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """If a job of a piece kills its worker, the piece is done again; if it always does, only this job fails."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 1)
+    monkeypatch.setattr(run_module, "FIRST_PIECES", 1)
+    monkeypatch.setattr(run_module, "_jobs_of_piece", lambda results: 6)
+    deadly = fleet / "models" / "m04.onnx"
+
+    class Plugin(Deadly, distributed.WorkerPlugin):  # type: ignore[misc, name-defined]
+        """What Dask accepts as a plugin."""
+
+    with distributed.Client(cluster) as client:
+        client.register_plugin(Plugin(deadly, times), name="deadly")
+        results = formats.convert_many(
+            pairs(fleet), executor=client.get_executor(pure=False), manifest=fleet / "runs.jsonl"
+        )
+        client.unregister_worker_plugin("deadly")
+        client.restart()
+    assert (fleet / "death-0").exists()
+    assert [result.ok for result in results] == [times == 1 or number != 4 for number in range(COUNT)]
+    if times == 1:
+        check(fleet, fleet / "runs.jsonl")
+        return
+    assert "KilledWorker" in str(results[4].error)
+    wanted = content(fleet / "wanted")
+    del wanted["m04.onnxz"]
+    assert content(fleet / "out") == wanted
+    assert formats.convert_many(pairs(fleet), processes=2, manifest=fleet / "runs.jsonl")[4].state == "converted"
+    check(fleet, fleet / "runs.jsonl")
+
+
+@pytest.mark.outer
+def test_processes_and_workers_of_dask_do_the_same(tmp_path: Path, cluster: Any) -> None:
+    """One process, two, and two Dask workers give the same files, results and manifests, also where jobs fail."""
+    distributed = pytest.importorskip("distributed")
+    (tmp_path / "models").mkdir()
+    models = [save(tmp_path / "models" / f"m{number:03}.onnx", number) for number in range(100)]
+    models[70].write_bytes(b"no model")
+    found = []
+    with distributed.Client(cluster) as client:
+        ways: list[dict[str, Any]] = [{"processes": 1}, {"processes": 2}, {"executor": client.get_executor(pure=False)}]
+        for way in ways:
+            (tmp_path / "out").mkdir()
+            given = [(path, tmp_path / "out" / f"{path.stem}.onnxz") for path in models]
+            for _ in range(2):
+                results = formats.convert_many(given, manifest=tmp_path / "runs.jsonl", **way)
+                told = [(result.job, result.state, str(result.error)) for result in results]
+                written = lines(tmp_path / "runs.jsonl")
+                for line in written:
+                    for name in ("seconds", "begun", "salt", "source_stamps"):
+                        line.pop(name, None)
+                found.append((told, written, content(tmp_path / "out")))
+            shutil.rmtree(tmp_path / "out")
+            (tmp_path / "runs.jsonl").unlink()
+    first, second, *others = found
+    assert others == [first, second] * 2
+    assert [state for _, state, _ in second[0]] == ["unchanged"] * 70 + ["failed"] + ["unchanged"] * 29
 
 
 @pytest.mark.outer

@@ -271,6 +271,104 @@ def test_the_window_bounds_what_is_submitted(sources: list[Path], monkeypatch: p
     assert pool.most == 2
 
 
+class Cluster(Executor):
+    """An executor that says nothing of its workers, does a piece at once, and records what it did of which piece."""
+
+    def __init__(self, killer: str = "") -> None:
+        self.killer = killer
+        self.pieces: list[tuple[list[str], int]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do the first jobs of a piece; if the killer is among them, nobody hears of them."""
+        future: Future[Any] = Future()
+        names = [task.job.source.name for task in args[0]]
+        results = fn(*pickle.loads(pickle.dumps(args)), **kwargs)
+        if self.killer in names[: len(results)]:
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            future.set_result(results)
+        self.pieces.append((names, len(results)))
+        return future
+
+
+def fleet_of(folder: Path, count: int) -> list[tuple[Path, Path]]:
+    """Return so many models with their destinations."""
+    models = [save(folder / f"m{number:03}.onnx", number) for number in range(count)]
+    return pairs(models)
+
+
+@pytest.fixture
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an executor have one piece at a time, so that each may depend on the one before, whose jobs are short."""
+    monkeypatch.setattr(run, "FIRST_PIECES", 1)
+    for module in (run, jobs):
+        monkeypatch.setattr(module, "PIECE_SECONDS", PATIENCE_SECONDS)
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_a_cluster_gets_short_jobs_in_pieces(tmp_path: Path) -> None:
+    """A cluster begins with single jobs, gets several at a time if they are short, and does each of them once."""
+    cluster = Cluster()
+    results = formats.convert_many(fleet_of(tmp_path, 40), executor=cluster)
+    assert [result.state for result in results] == ["converted"] * 40
+    names = [result.job.source.name for result in results]
+    assert cluster.pieces == [(names[:1], 1), (names[1:], 39)]
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_a_cluster_gets_all_that_it_may_have_after_some_seconds(
+    sources: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If no job ends in the first seconds, a cluster gets as many as in the rest of the run."""
+    monkeypatch.setattr(run, "FIRST_SECONDS", 0.2)
+    results = formats.convert_many(pairs(sources), executor=Strange())  # it ends nothing until it has all
+    assert [result.state for result in results] == ["converted"] * 3 + ["failed"] + ["converted"] * 2
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+@pytest.mark.parametrize("why", ["long", "failed"])
+def test_a_piece_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    """A piece ends after a job that takes long, and after one that fails; the rest of it is in other pieces."""
+    given = fleet_of(tmp_path, 12)
+    monkeypatch.setattr(run, "_jobs_of_piece", lambda results: 4)
+    if why == "long":
+        monkeypatch.setattr(jobs, "PIECE_SECONDS", 0.0)
+    else:
+        given[2][0].write_bytes(b"no model")
+    cluster = Cluster()
+    results = formats.convert_many(given, executor=cluster, manifest=tmp_path / "runs.jsonl")
+    assert [result.ok for result in results] == [why == "long" or number != 2 for number in range(12)]
+    assert [done for _, done in cluster.pieces] == ([1] * 12 if why == "long" else [1, 2, 4, 4, 1])
+    assert [line["source"] for line in lines(tmp_path / "runs.jsonl")] == [str(source) for source, _ in given]
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_fail_fast_ends_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `fail_fast`, no job of a piece begins after one that failed, also if another piece ends later."""
+    given = fleet_of(tmp_path, 12)
+    for number in (2, 6):  # the first of two pieces that the cluster has at the same time
+        given[number][0].write_bytes(b"no model")
+    monkeypatch.setattr(run, "FIRST_PIECES", 2)
+    monkeypatch.setattr(run, "_jobs_of_piece", lambda results: 4)
+    results = formats.convert_many(given, executor=Cluster(), fail_fast=True)
+    failed, skipped = ["failed"], ["skipped"]
+    assert [result.state for result in results] == ["converted"] * 2 + (failed + skipped * 3) + failed + skipped * 5
+    assert not given[7][1].exists()
+
+
+@pytest.mark.usefixtures("one_at_a_time")
+def test_the_jobs_of_a_lost_piece_are_tried_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a piece is lost, only the job that loses its worker again has an error; results that exist are kept."""
+    given = fleet_of(tmp_path, 8)
+    monkeypatch.setattr(run, "_jobs_of_piece", lambda results: 4)
+    cluster = Cluster("m002.onnx")
+    results = formats.convert_many(given, executor=cluster, manifest=tmp_path / "runs.jsonl")
+    assert [result.state for result in results] == ["converted"] * 2 + ["failed"] + ["converted"] * 5
+    assert "the worker is gone" in str(results[2].error)
+    assert [len(names) for names, _ in cluster.pieces] == [1, 4, 1, 1, 1, 1, 3]
+    assert [line["error"] is None for line in lines(tmp_path / "runs.jsonl")] == [result.ok for result in results]
+
+
 # Processes
 
 
