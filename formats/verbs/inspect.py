@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs.contract import Change, ReadOptions
 from formats.codecs.lookup import ONNXRUNTIME
 from formats.collector import collector_paused
+from formats.editing.element_types.savings import savings
 from formats.editing.options import EditOptions, EditResult
-from formats.errors import FormatError, OptionError, UnsupportedError
+from formats.errors import OptionError, UnsupportedError
 from formats.ir import ONNX, dtypes, walk
 from formats.ir.archive_link import ArchiveLink
 from formats.ir.summary import type_with_dims
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 
 MAX_ALIGNMENT = 4096  # a page: larger alignments do not matter
-MATRICES_FROM_BYTES = 1 << 20  # what less of them would save, nobody needs to know; numpy is imported for it
 _DATA_FIELDS = ("external_source", "raw_data", *dict.fromkeys(row.field for row in dtypes.DATA_TYPES))
 
 
@@ -338,10 +337,10 @@ class _Wanted(NamedTuple):
 def _of_several(models: Sequence[Inspection]) -> Inspection:
     """The content of an archive with these models."""
     operators: Counter[str] = Counter()
-    savings: Counter[str] = Counter()
+    saved: Counter[str] = Counter()
     for model in models:
         operators.update(model.operators)
-        savings.update(model.savings)
+        saved.update(model.savings)
     tensors = tuple(chain.from_iterable(model.tensors for model in models))
     return replace(
         models[-1],
@@ -354,7 +353,7 @@ def _of_several(models: Sequence[Inspection]) -> Inspection:
         outputs=(),
         operators=dict(operators.most_common()),
         data_types=_totals(tensors),
-        savings=savings,
+        savings=saved,
         tensors=tensors,
         archive=None,
         runtime=None,
@@ -422,7 +421,7 @@ def _inspect(
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, every_node, codec, source),
-        savings=_savings(model, tensors),
+        savings=savings(model, tensors),
     )
     if wanted.shapes or wanted.macs:
         from formats.verbs.shapes import shapes_of_model  # few programs need it
@@ -430,28 +429,6 @@ def _inspect(
         measured = shapes_of_model(model, lists_values=wanted.shapes, counts_macs=wanted.macs, dim=wanted.dim or {})
         inspection = replace(inspection, values=measured.values, macs=measured.macs, shape_notes=measured.notes)
     return inspection, () if bundle is None else bundle.models
-
-
-def _savings(model: Model, tensors: tuple[TensorEntry, ...]) -> dict[str, int]:
-    """How many bytes the weights lose with other types; with integers in blocks only if that can be many."""
-    from formats.editing.element_types.float_nodes import ELEMENT_TYPES
-
-    totals = _totals(tensors)
-    savings = {
-        name: sum(
-            total.nbytes - total.nbytes * dtypes.BY_NUMBER[to.number].bits // dtypes.BY_NAME[old].bits
-            for old, total in totals.items()
-            if old in dtypes.BY_NAME and dtypes.BY_NAME[old].number in to.sources
-        )
-        for name, to in ELEMENT_TYPES.items()
-    }
-    floats = (entry for entry in tensors if entry.data_type in ("FLOAT", "FLOAT16"))
-    if sum(entry.nbytes for entry in floats if len(entry.dims) == 2) >= MATRICES_FROM_BYTES:
-        from formats.editing.element_types.weight_quantization import saved_nbytes
-
-        with suppress(FormatError):  # a weight may be too short for its dims, which only a conversion must refuse
-            savings |= {name: saved_nbytes(model, name) for name in ("int8", "int4")}
-    return savings
 
 
 def _releases(model: Model, nodes: list[Node], codec: Codec, source: Source) -> dict[str, tuple[str, ...]]:
