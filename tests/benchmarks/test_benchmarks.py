@@ -209,8 +209,8 @@ def test_the_fleet_is_measured() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line.split("|")[1:-1] for line in done.stdout.splitlines()[2:]]
-    assert [row[1].strip() for row in rows] == ["1 process", "2 processes"] * 4
-    assert {row[0].strip().rpartition(" to ")[2] for row in rows} == {".rten", ".onnxz"}
+    assert [row[1].strip() for row in rows] == ["1 process", "2 processes"] * 5
+    assert {row[0].strip().rpartition(" to ")[2] for row in rows} == {".rten", ".onnxz", ".onnx"}
 
 
 def test_small_commands_are_measured() -> None:
