@@ -394,7 +394,8 @@ def _submit(
 def _jobs_of_piece(results: Sequence[JobResult]) -> int:
     """How many jobs like these take as long as a piece should."""
     seconds = sum(result.seconds for result in results) / len(results)
-    return max(int(min(PIECE_SECONDS / max(seconds, 1e-6), MAX_PIECE_JOBS)), 1)
+    most = 2 * len(results) if results[-1].state == FAILED else MAX_PIECE_JOBS  # a failure ends a piece: others may too
+    return max(int(min(PIECE_SECONDS / max(seconds, 1e-6), most)), 1)
 
 
 def _next_ended(ended: SimpleQueue[Future[list[JobResult]]], amount: Amount | None) -> Future[list[JobResult]] | None:

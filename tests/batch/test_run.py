@@ -342,6 +342,17 @@ def test_a_piece_ends_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why
     assert [line["source"] for line in lines(tmp_path / "runs.jsonl")] == [str(source) for source, _ in given]
 
 
+def test_failing_jobs_are_not_handed_out_again_and_again(tmp_path: Path) -> None:
+    """If many jobs fail, pieces are small: what comes behind a failure is handed out again."""
+    given = fleet_of(tmp_path, 60)
+    for source, _ in given:
+        source.write_bytes(b"no model")
+    cluster = Cluster()
+    results = formats.convert_many(given, executor=cluster)
+    assert [result.state for result in results] == ["failed"] * 60
+    assert sum(len(names) for names, _ in cluster.pieces) <= 2 * len(given)
+
+
 @pytest.mark.usefixtures("one_at_a_time")
 def test_fail_fast_ends_a_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `fail_fast`, no job of a piece begins after one that failed, also if another piece ends later."""
