@@ -170,7 +170,7 @@ class Inspection:
     operator, the most frequent first, in all graphs and functions; `data_types` and `tensors` likewise. Data files that
     are `missing`, or too short, are no error. `savings` has the bytes that weights lose at most with each `dtype` and
     with "int32", and those that they lose with a `weights_dtype` of "int8" or "int4", if there is 1 MiB of matrices or
-    more; what they gain is below zero.
+    more in a model with operators of ONNX; what they gain is below zero.
 
     Of an archive with several models, `models` has the content of each. Then `operators`, `data_types`, `tensors` and
     `nodes` are those of all models, and what one model has, such as `inputs`, is empty.
@@ -421,7 +421,11 @@ def _inspect(
         model=reading.model,
         bundled=() if bundle is None else tuple(ModelFile(Path(name), nbytes) for name, nbytes in bundle.files),
         releases=_releases(model, every_node, codec, source),
-        savings=savings(model, tensors),
+        savings=savings(
+            model,
+            ((tensor.data_type, len(tensor.dims), tensor.nbytes) for tensor in tensors),
+            in_blocks=codec.domain is None,
+        ),
     )
     if wanted.shapes or wanted.macs:
         from formats.verbs.shapes import shapes_of_model  # few programs need it

@@ -305,6 +305,21 @@ def test_what_integers_in_blocks_save(dtype: str, weights_dtype: str, tmp_path: 
     lines = commands.run("formats", "inspect", tmp_path / "m.onnx").stdout.splitlines()
     (line,) = (line for line in lines if line.startswith(f"note: --weights-dtype {weights_dtype} saves "))
     assert line.endswith(in_units(saved))
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.onnxz")
+    assert formats.inspect(tmp_path / "m.onnxz").savings == before.savings
+
+
+def test_what_a_file_for_rten_saves_in_blocks_is_not_known(tmp_path: Path) -> None:
+    """What integers in blocks save is said of models with operators of ONNX, and not as nothing of others."""
+    weight = onnx.numpy_helper.from_array(np.ones((1024, 512), "float32"), "w")
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, size]) for name, size in (("x", 1024), ("y", 512))
+    ]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
+    onnx.save(helper.make_model(graph), tmp_path / "m.onnx")
+    formats.convert(tmp_path / "m.onnx", tmp_path / "m.rten")
+    assert formats.inspect(tmp_path / "m.onnx").savings["int4"] > 0
+    assert formats.inspect(tmp_path / "m.rten").savings.keys() == {"float16", "bfloat16", "float32", "int32"}
 
 
 def test_what_a_short_weight_saves_is_not_known(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
 from formats.ir import dtypes
@@ -17,27 +17,19 @@ if TYPE_CHECKING:
 MATRICES_FROM_BYTES = 1 << 20  # what less of them would save, nobody needs to know; numpy is imported for it
 
 
-class Described(Protocol):
-    """What is known of a tensor without reading it."""
+def savings(model: Model, tensors: Iterable[tuple[str, int, int]], *, in_blocks: bool) -> dict[str, int]:
+    """How many bytes the tensors of a model lose with other types: of each tensor, its type, its rank, and its bytes.
 
-    @property
-    def data_type(self) -> str: ...  # noqa: D102 - as in an inspection
-    @property
-    def dims(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def nbytes(self) -> int: ...  # noqa: D102
-
-
-def savings(model: Model, tensors: Iterable[Described]) -> dict[str, int]:
-    """How many bytes the tensors of a model lose with other types; with integers in blocks only if that can be many."""
+    With `in_blocks`, also with integers in blocks, if that can be many bytes. The model must have operators of ONNX.
+    """
     from formats.editing.element_types.float_nodes import ELEMENT_TYPES
 
     totals: Counter[str] = Counter()
     matrices = 0
-    for tensor in tensors:
-        totals[tensor.data_type] += tensor.nbytes
-        if tensor.data_type in ("FLOAT", "FLOAT16") and len(tensor.dims) == 2:
-            matrices += tensor.nbytes
+    for data_type, rank, nbytes in tensors:
+        totals[data_type] += nbytes
+        if data_type in ("FLOAT", "FLOAT16") and rank == 2:
+            matrices += nbytes
     saved = {
         name: sum(
             nbytes - nbytes * dtypes.BY_NUMBER[to.number].bits // dtypes.BY_NAME[old].bits
@@ -46,7 +38,7 @@ def savings(model: Model, tensors: Iterable[Described]) -> dict[str, int]:
         )
         for name, to in ELEMENT_TYPES.items()
     }
-    if matrices >= MATRICES_FROM_BYTES:
+    if in_blocks and matrices >= MATRICES_FROM_BYTES:
         from formats.editing.element_types.weight_quantization import saved_nbytes
 
         with suppress(FormatError):  # a weight may be too short for its dims, which only a conversion must refuse
