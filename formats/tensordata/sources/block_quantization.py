@@ -32,7 +32,8 @@ STEP_FLOATS = 1 << 20  # that are read at once
 PIECE_FLOATS = 1 << 17  # that are quantised at once: what is made of them stays in a second-level cache
 STRIP_BYTES = 1 << 24  # that are made at once of columns, so that of each row enough is read at once
 STRIP_FLOATS = 1 << 22  # and the most floats that are read for them at once
-HALF = 0.5
+SIGN = np.uint32(1 << 31)
+BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0)).view(np.uint32)
 
 
 class Part(Enum):
@@ -167,11 +168,13 @@ class QuantizedMatrix(MadeInSteps):
 
         Raises: TensorDataError for a number that is not finite.
         """
-        blocks, scale_type = self.blocks, np.dtype(self.dtype)
-        pieces = (_quantized(piece, scale_type, blocks, self.part, self.name) for piece in self._pieces(first))
-        if blocks.by_line and self.part is Part.INTEGERS:
+        blocks = self.blocks
+        pieces = map(self._quantized, self._pieces(first))
+        if blocks.by_line and self.part is Part.INTEGERS and blocks.axis == 0:
             return self._in_lines(first, pieces, blocks.size, 0)
-        made = np.concatenate([*pieces])
+        made = np.concatenate([*pieces], axis=blocks.axis)
+        if blocks.by_line and self.part is Part.INTEGERS:
+            return self._in_lines(first, [made], blocks.size, 0)
         if blocks.by_line and self.part is Part.ZERO_POINTS:
             return self._in_lines(first, [made], 8 // blocks.bits, blocks.middle)
         if blocks.is_signed and self.part is not Part.SCALES:
@@ -195,49 +198,56 @@ class QuantizedMatrix(MadeInSteps):
         return _bytes(lines)
 
     def _pieces(self, first: int) -> Iterator[Array]:
-        """The floats of the units from the first one on, some blocks at a time along the first axis."""
+        """The floats of the units from the first one on: some whole rows, or some rows of blocks, at a time.
+
+        All pieces are in the same array: new memory for each takes longer than what is done with it.
+        """
         rows, columns = self.dims
         size = self.blocks.size
-        if self.blocks.axis == 1:
-            floats = np.ascontiguousarray(self._read(first, min(first + self.units, rows), 0, columns).T)
-            step = max(PIECE_FLOATS // (size * floats.shape[1]), 1) * size
-            yield from (floats[start : start + step] for start in range(0, columns, step))
-            return
         start, end, left, right = first * size, (first + self.units) * size, 0, columns
-        if self.blocks.by_line:
+        if self.blocks.axis == 1:
+            start, end, size = first, first + self.units, 1
+        elif self.blocks.by_line:
             start, end, left, right = 0, rows, first, min(first + self.units, columns)
         step = max(PIECE_FLOATS // (size * (right - left)), 1) * size
-        for row in range(start, min(end, rows), step):
-            yield self._read(row, min(row + step, end, rows), left, right)
+        end = min(end, rows)
+        piece = np.empty((min(step, end - start), right - left), self.dtype)
+        for row in range(start, end, step):
+            yield self._read(row, left, piece[: end - row])
 
-    def _read(self, start: int, end: int, left: int, right: int) -> Array:
-        """Some columns of some rows."""
+    def _quantized(self, floats: Array) -> Array:
+        """The part that is made of some floats, a column for each line."""
+        blocks, (rows, columns) = self.blocks, floats.shape
+        if rest := -floats.shape[blocks.axis] % blocks.size:
+            floats = np.pad(floats, ((0, 0), (0, rest)) if blocks.axis else ((0, rest), (0, 0)))
+        in_blocks = floats.reshape(-1, blocks.size, 1 if blocks.axis else columns)
+        made = _quantized(in_blocks, np.dtype(self.dtype), blocks, self.part, self.name)
+        return made.reshape(rows, -1)[:, :columns].T if blocks.axis else made.reshape(-1, columns)[:rows]
+
+    def _read(self, start: int, left: int, piece: Array) -> Array:
+        """Some columns of some rows, in this array."""
         columns = self.dims[1]
-        array = np.empty((end - start, right - left), self.dtype)
-        if right - left == columns:
-            self.floats.readinto(start * columns * array.itemsize, _bytes(array))
-            return array
-        for row, numbers in enumerate(array, start):
-            self.floats.readinto((row * columns + left) * array.itemsize, _bytes(numbers))
-        return array
+        if piece.shape[1] == columns:
+            self.floats.readinto(start * columns * piece.itemsize, _bytes(piece))
+            return piece
+        for row, numbers in enumerate(piece, start):
+            self.floats.readinto((row * columns + left) * piece.itemsize, _bytes(numbers))
+        return piece
 
 
 def _quantized(floats: Array, scale_type: np.dtype[Any], blocks: Blocks, part: Part, name: str) -> Array:
-    """A part of columns of floats, with blocks along the first axis; integers and zero points have a byte each.
+    """A part of blocks of floats (blocks, size, lines), which change; integers and zero points have a byte each.
 
     Raises: TensorDataError if a scale is not finite.
     """
-    length, lines = floats.shape
-    if rest := -length % blocks.size:
-        floats = np.pad(floats, ((0, rest), (0, 0)))
-    floats = floats.reshape(-1, blocks.size, lines).astype(floats.dtype if blocks.divides else "f4", copy=False)
-    least, greatest = floats.min(axis=1), floats.max(axis=1)
+    floats = floats.astype(floats.dtype if blocks.divides else "f4", copy=False)
+    least, greatest = floats.min(axis=1, keepdims=True), floats.max(axis=1, keepdims=True)
     middle, most = blocks.middle, 2 * blocks.middle - 1
-    rounded = np.round if blocks.divides else _half_away
+    rounded = np.rint if blocks.divides else _half_away
     with np.errstate(all="ignore"):
         if blocks.symmetric:
             extreme = np.where(np.abs(greatest) > np.abs(least), greatest, least)
-            scales = np.where(extreme == 0, floats[:, 0], extreme) / floats.dtype.type(-middle)
+            scales = np.where(extreme == 0, floats[:, :1], extreme) / floats.dtype.type(-middle)
             zeros = np.full_like(scales, middle)
         else:
             least, greatest = np.minimum(least, 0), np.maximum(greatest, 0)
@@ -250,22 +260,29 @@ def _quantized(floats: Array, scale_type: np.dtype[Any], blocks: Blocks, part: P
         if part is not Part.INTEGERS:
             made: Array = scales.astype(scale_type) if part is Part.SCALES else zeros.astype(np.uint8)
             return made
-        scales, zeros = scales.astype(scale_type).astype(floats.dtype)[:, None], zeros[:, None]
-        numbers = floats / scales if blocks.divides else floats * (1 / scales)
-        np.copyto(numbers, 0, where=scales == 0)
-        adds_first = blocks.by_line or (blocks.divides and not blocks.symmetric)
-        numbers = rounded(numbers + zeros) if adds_first else rounded(numbers) + zeros
-        integers: Array = np.clip(numbers, 0, most).astype(np.uint8)
-    return integers.reshape(-1, lines)[:length]
+        scales = scales.astype(scale_type).astype(floats.dtype)
+        if blocks.divides:
+            floats /= np.where(scales == 0, np.inf, scales).astype(floats.dtype)
+        else:
+            floats *= np.where(scales == 0, 0, 1 / scales).astype(floats.dtype)
+        if blocks.by_line or (blocks.divides and not blocks.symmetric):  # the zero point is added before
+            floats += zeros
+            rounded(floats, out=floats)
+        else:
+            rounded(floats, out=floats)
+            floats += zeros
+        integers: Array = np.clip(floats, 0, most, out=floats).astype(np.uint8)
+    return integers
 
 
-def _half_away(numbers: Array) -> Array:
-    """The numbers, rounded to the nearest integer, and a half away from zero."""
-    whole: Array = np.trunc(numbers)
-    rest = np.subtract(numbers, whole, out=numbers)
-    whole += rest >= HALF
-    whole -= rest <= -HALF
-    return whole
+def _half_away(numbers: Array, out: Array | None = None) -> Array:
+    """Float32 numbers, rounded to the nearest integer, and a half away from zero.
+
+    Each gets the largest number below a half added, with its sign: with 0.5, what is just below 0.5 would become 1.
+    """
+    bits = numbers.view(np.uint32) & SIGN  # np.copysign takes as long as all of the rest
+    bits |= BELOW_HALF
+    return np.trunc(np.add(numbers, bits.view(np.float32), out=out), out=out)
 
 
 def _bytes(array: Array) -> memoryview:

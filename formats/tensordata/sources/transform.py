@@ -387,14 +387,16 @@ def _group(bits: int) -> tuple[int, int]:
 
 def _pack(data: Buffer, bits: int) -> Array:
     elements, packed = _group(bits)
-    groups = -(-len(data) // elements)
-    padded = np.zeros((groups, elements), np.uint8)
-    padded.reshape(-1)[: len(data)] = np.frombuffer(data, np.uint8)
-    padded &= (1 << bits) - 1
-    output = np.zeros((groups, packed), np.uint8)
-    for element in range(elements):
-        byte, shift = divmod(element * bits, 8)
-        output[:, byte] |= padded[:, element] << shift
-        if shift + bits > 8:
-            output[:, byte + 1] |= padded[:, element] >> (8 - shift)
-    return output.reshape(-1)[: (len(data) * bits + 7) // 8]
+    values = np.frombuffer(data, np.uint8)
+    if rest := -len(values) % elements:
+        values = np.pad(values, (0, rest))
+    groups = values.view(f"<u{elements}")  # a number for each
+    mask = (1 << bits) - 1
+    output = groups & mask
+    for element in range(1, elements):
+        moved = groups >> element * (8 - bits)
+        moved &= mask << element * bits
+        output |= moved
+    if packed == 1:  # in the low byte of each number
+        return output.astype(np.uint8)
+    return output.view(np.uint8).reshape(-1, elements)[:, :packed].reshape(-1)[: (len(data) * bits + 7) // 8]

@@ -21,12 +21,17 @@ TYPES = ["float32", "float16"]
 
 
 def matrix(rows: int, columns: int, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """Numbers of different sizes: a column of zeros, one without negative numbers, and one of halves."""
+    """Numbers of different sizes: columns of zeros, without negative numbers, of halves, and next to halves."""
     rng = np.random.default_rng(rows * columns)
     array = rng.standard_normal((rows, columns)) * rng.choice([1e-3, 1, 30])
     if columns > 3:
         array[:, 1], array[:, 2], array[:, 3] = 0, np.abs(array[:, 2]), np.round(array[:, 3] * 2) / 2
-    return array.astype(dtype)
+    array = array.astype(dtype)
+    if columns > 4:  # their scale is 1
+        halves = np.round(rng.uniform(-7, 7, rows)) + 0.5
+        array[:, 4] = np.nextafter(halves.astype(dtype), rng.choice([-8, 0, 8], rows).astype(dtype))
+        array[::16, 4] = -8
+    return array
 
 
 def pieces_of(source: Source) -> bytes:
