@@ -243,7 +243,7 @@ def to_dtype(model: Model, dtype: str, *, keep_io_types: bool = False, keep: Seq
     that no node has.
     """
     from formats.editing.element_types.conversion import to_dtype as in_dtype
-    from formats.editing.element_types.float_nodes import ELEMENT_TYPES  # few programs need it
+    from formats.editing.element_types.typed_values import ELEMENT_TYPES  # few programs need it
 
     if dtype not in ELEMENT_TYPES:
         raise OptionError(f"`dtype` must be {joined([*ELEMENT_TYPES], 'or')}, not {dtype!r:.80}")

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from formats.codecs.onnxruntime_releases import NEWEST, has_no_kernel
 from formats.editing.element_types.exact_numbers import ExactNumbers, large_sums, made_small_again, sums_near_zero
-from formats.editing.element_types.float_nodes import (
+from formats.editing.element_types.integers import Integers
+from formats.editing.element_types.typed_values import (
     ELEMENT_TYPES,
     SCALING,
     SMALL_BYTES,
-    FloatValue,
     Operators,
+    TypedValue,
     Weights,
     Why,
     dequantizing,
-    float_kind,
     inner_graphs,
     is_constant_node,
     reduces,
     staying,
+    type_kind,
     with_element,
     with_type,
 )
-from formats.editing.element_types.integers import Integers
 from formats.editing.nodes import make_attribute, make_node
 from formats.editing.options import MOST_NAMED, Edit, EditResult
 from formats.editing.scopes import (
@@ -60,7 +60,7 @@ from formats.words import counted, joined, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from formats.editing.element_types.float_nodes import ElementType, FloatForm
+    from formats.editing.element_types.typed_values import ElementType, OperatorTypes
     from formats.ir.model import Function, Model, Node, SparseTensor, Tensor
 
     Key = tuple[str, str, str]
@@ -131,10 +131,10 @@ class _GraphValues(NamedTuple):
 
     graph: Graph
     where: str
-    values: ChainMap[str, FloatValue]
+    values: ChainMap[str, TypedValue]
 
     @property
-    def own(self) -> Mapping[str, FloatValue]:
+    def own(self) -> Mapping[str, TypedValue]:
         return self.values.maps[0]
 
 
@@ -169,7 +169,7 @@ class _Conversion:
             to = self.to  # with `self` in the function, a cycle would keep the model's file open
 
             def is_float(value: tuple[int, str]) -> bool:
-                return float_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
+                return type_kind(all_types.get(value[0], {}).get(value[1], ""), to) == "tensor"
 
             self.exact = ExactNumbers(main_graph(self.model), is_float)
             self.linked = self.exact.linked
@@ -185,12 +185,12 @@ class _Conversion:
         self,
         graph: Graph,
         where: str,
-        outer: ChainMap[str, FloatValue],
+        outer: ChainMap[str, TypedValue],
         outer_shapes: ChainMap[str, TensorShape],
         all_types: Mapping[int, Mapping[str, str]],
     ) -> None:
         types = all_types.get(id(graph), {})  # {"x": "tensor(float)"}
-        own: dict[str, FloatValue] = {}
+        own: dict[str, TypedValue] = {}
         values = outer.new_child(own)
         self.scopes.append(_GraphValues(graph, where, values))
         is_main = graph is self.model.graph
@@ -236,18 +236,18 @@ class _Conversion:
                 if is_main:
                     result.public = wanted
 
-    def _value(self, graph: Graph, name: str, types: Mapping[str, str]) -> FloatValue:
+    def _value(self, graph: Graph, name: str, types: Mapping[str, str]) -> TypedValue:
         """A value of a graph, before it is known in which type it is made."""
-        value = FloatValue(name, types.get(name, ""), self.to)
+        value = TypedValue(name, types.get(name, ""), self.to)
         value.is_linked = (id(graph), name) in self.linked
         return value
 
-    def _at_end(self, value: FloatValue, graph: Graph) -> int:
+    def _at_end(self, value: TypedValue, graph: Graph) -> int:
         """The type of a float that is an input or output of a graph."""
         stays = id(graph) in self.keeping or (graph is not self.model.graph and value.is_linked)
         return value.old if stays else self.to.number
 
-    def _find_staying(self, graph: Graph, values: ChainMap[str, FloatValue], shapes: Mapping[str, TensorShape]) -> None:
+    def _find_staying(self, graph: Graph, values: ChainMap[str, TypedValue], shapes: Mapping[str, TensorShape]) -> None:
         """Find the nodes of a graph that stay in float32, since a narrower type cannot hold their numbers."""
 
         def tensor_of(name: str) -> Tensor | None:
@@ -285,18 +285,18 @@ class _Conversion:
         for node in nodes:
             self.stays.setdefault(node, why)
 
-    def _is_beyond(self, value: FloatValue | None) -> bool:
+    def _is_beyond(self, value: TypedValue | None) -> bool:
         return value is not None and value.tensor is not None and bool(self.weights.beyond(value.tensor).large)
 
     def _needs_its_scale(
-        self, node: Node, values: Mapping[str, FloatValue], is_near_zero: Callable[[str], bool]
+        self, node: Node, values: Mapping[str, TypedValue], is_near_zero: Callable[[str], bool]
     ) -> bool:
         """Whether a scale is beyond the new type, or none that the model has, or scales large integers."""
         data, scale = (values.get(name) for name in [*node.input, "", ""][:2])
         is_large = node.op_type == "DequantizeLinear" and data is not None and data.type == "tensor(int32)"
         return is_large or scale is None or scale.tensor is None or self._is_beyond(scale) or is_near_zero(scale.name)
 
-    def _form_of(self, node: Node, values: Mapping[str, FloatValue]) -> FloatForm:
+    def _form_of(self, node: Node, values: Mapping[str, TypedValue]) -> OperatorTypes:
         """The form of a node; one whose numbers a narrower type cannot hold stays, also at some ends only."""
         form = self.operators.form_of(node) if self.integers is None else self.integers.form_of(node)
         if (why := self.stays.get(id(node))) is not None:
@@ -309,7 +309,9 @@ class _Conversion:
         )
         return form._replace(inputs=inputs, outputs=outputs)
 
-    def _note_wanted_types(self, node: Node, place: str, form: FloatForm, values: ChainMap[str, FloatValue]) -> None:
+    def _note_wanted_types(
+        self, node: Node, place: str, form: OperatorTypes, values: ChainMap[str, TypedValue]
+    ) -> None:
         """Note in which types a node wants its inputs."""
         floats = any((made := values.get(name)) is not None and made.kind != "other" for name in node.output)
         for index, name in enumerate(node.input):
@@ -324,13 +326,13 @@ class _Conversion:
         if form.stays and floats:
             self.stay.setdefault(form.stays, Counter())[node.op_type or ""] += 1
 
-    def _make(self, node: Node, graph: Graph, values: ChainMap[str, FloatValue], types: Mapping[str, str]) -> None:
+    def _make(self, node: Node, graph: Graph, values: ChainMap[str, TypedValue], types: Mapping[str, str]) -> None:
         """Make the values of the outputs of a node."""
         form = self._form_of(node, values)
         for index, name in enumerate(node.output):
             if not name:
                 continue
-            if not types.get(name) and form.outputs.may_be_float(index):
+            if not types.get(name) and form.outputs.may_be_old(index):
                 self.unknown.append(f"{name} of {node.op_type} {node.name or ''}".rstrip())
             values[name] = value = self._value(graph, name, types)
             value.is_scaled = node.op_type == "Mul" and self.stays.get(id(node)) == Why.BEYOND
@@ -399,11 +401,11 @@ class _Conversion:
                 sparse.values = self.weights.of(sparse.values, place)
         self._state_types(scope)
 
-    def _changes(self, tensor: Tensor, values: Mapping[str, FloatValue]) -> bool:
+    def _changes(self, tensor: Tensor, values: Mapping[str, TypedValue]) -> bool:
         """Whether an initializer gets the new type."""
         return tensor.data_type in self.to.sources and values[tensor.name or ""].native == self.to.number
 
-    def _casts(self, value: FloatValue) -> Iterator[Node]:
+    def _casts(self, value: TypedValue) -> Iterator[Node]:
         """The node that casts a value to the other type, if somebody wants that.
 
         What is scaled by a number beyond float16, such as a mask of -1e9, would become infinite: it is limited before.
@@ -456,7 +458,7 @@ class _Conversion:
 
     def _floats(self, values: list[ValueInfo]) -> list[str]:
         """The names of the values with floats that get the new type."""
-        return [value.name or "" for value in values if float_kind(operator_type_text(value.type), self.to) != "other"]
+        return [value.name or "" for value in values if type_kind(operator_type_text(value.type), self.to) != "other"]
 
     def result(self, calls: int, of_integers: Sequence[Edit] = ()) -> EditResult:
         """What was done, and what was lost; `of_integers` is what was done with weights that were integers."""

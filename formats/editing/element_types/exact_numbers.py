@@ -14,7 +14,7 @@ from collections import ChainMap, deque
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from formats.editing.element_types.float_nodes import is_constant_node
+from formats.editing.element_types.typed_values import is_constant_node
 from formats.editing.folding import few_integers
 from formats.editing.scopes import subgraphs_of
 from formats.ir import STANDARD_DOMAINS

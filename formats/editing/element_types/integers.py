@@ -14,7 +14,7 @@ from collections import ChainMap, Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from formats.editing.element_types.exact_numbers import links_of
-from formats.editing.element_types.float_nodes import FloatForm, FloatParameters, Why, is_constant_node
+from formats.editing.element_types.typed_values import OperatorTypes, ParameterTypes, Why, is_constant_node
 from formats.editing.scopes import defined_in, main_graph, subgraphs_of
 from formats.ir import FIRST_WITH_CONSTANTS, MACHINE_LEARNING, STANDARD_DOMAINS, domain_key, dtypes
 from formats.ir.attributes import attribute_named, get_int
@@ -258,21 +258,21 @@ class Integers:
         """Whether all numbers of a value are within 32 bits."""
         return HELD.holds(self._range(value))
 
-    def form_of(self, node: Node) -> FloatForm:
+    def form_of(self, node: Node) -> OperatorTypes:
         """Which inputs and outputs of a node become INT32."""
         signature = self._signature(node)
         if signature is None:
-            return FloatForm(stays=Why.OTHERS)
+            return OperatorTypes(stays=Why.OTHERS)
         all_stay, why = self._why_all_stay(node, signature), self._why.get(id(node), {})
-        ends: list[FloatParameters] = []
+        ends: list[ParameterTypes] = []
         for parameters in (signature.inputs, signature.outputs):
             allowed = [signature.allowed(parameter) for parameter in parameters]
             new = [
                 not all_stay and types >= _BOTH and parameter.name not in why
                 for parameter, types in zip(parameters, allowed, strict=True)
             ]
-            ends.append(FloatParameters((*new,), tuple(INT64 in types for types in allowed)))
-        return FloatForm(ends[0], ends[1], is_known=True, stays=all_stay)
+            ends.append(ParameterTypes((*new,), tuple(INT64 in types for types in allowed)))
+        return OperatorTypes(ends[0], ends[1], is_known=True, stays=all_stay)
 
     def refused(self) -> Iterator[str]:
         """The inputs and outputs of the model that cannot become INT32, with what makes them."""

@@ -22,7 +22,7 @@ def savings(model: Model, tensors: Iterable[tuple[str, int, int]], *, in_blocks:
 
     With `in_blocks`, also with integers in blocks, if that can be many bytes. The model must have operators of ONNX.
     """
-    from formats.editing.element_types.float_nodes import ELEMENT_TYPES
+    from formats.editing.element_types.typed_values import ELEMENT_TYPES
 
     totals: Counter[str] = Counter()
     matrices = 0

@@ -169,7 +169,7 @@ class QuantizedMatrix(MadeInSteps):
         Raises: TensorDataError for a number that is not finite.
         """
         blocks = self.blocks
-        pieces = map(self._quantized, self._pieces(first))
+        pieces = map(self._made_of, self._pieces(first))
         if blocks.by_line and self.part is Part.INTEGERS and blocks.axis == 0:
             return self._in_lines(first, pieces, blocks.size, 0)
         made = np.concatenate([*pieces], axis=blocks.axis)
@@ -215,7 +215,7 @@ class QuantizedMatrix(MadeInSteps):
         for row in range(start, end, step):
             yield self._read(row, left, piece[: end - row])
 
-    def _quantized(self, floats: Array) -> Array:
+    def _made_of(self, floats: Array) -> Array:
         """The part that is made of some floats, a column for each line."""
         blocks, (rows, columns) = self.blocks, floats.shape
         if rest := -floats.shape[blocks.axis] % blocks.size:

@@ -93,11 +93,11 @@ FLOAT_TYPES: Final = {
 ELEMENT_TYPES: Final = {**FLOAT_TYPES, "int32": ElementType(INT32, (INT64,), in_sequences=False)}
 
 # A tensor of the old type, a sequence or optional of such, or neither.
-FloatKind: TypeAlias = typing.Literal["tensor", "container", "other"]
+TypeKind: TypeAlias = typing.Literal["tensor", "container", "other"]
 _NUMBERS: Final = {tensor_text(number): number for number in (FLOAT, FLOAT16, BFLOAT16, INT32, INT64)}
 
 
-class FloatValue:
+class TypedValue:
     """A value: its name in the model, and the types that it has and that others want.
 
     `old` is the type that it had, and `native` that in which it is made; none yet for a constant, which gets the one
@@ -107,7 +107,7 @@ class FloatValue:
 
     def __init__(self, name: str, type_text: str, to: ElementType) -> None:
         self.name, self.type = name, type_text
-        self.kind, self.old, self.new = float_kind(type_text, to), element_of(type_text) or 0, to.number
+        self.kind, self.old, self.new = type_kind(type_text, to), element_of(type_text) or 0, to.number
         self.native: int | None = None
         self.public: int | None = None
         self.tensor: Tensor | None = None  # of a constant
@@ -137,9 +137,9 @@ class FloatValue:
         return self.names[number] if self.kind != "other" else self.name
 
 
-def float_kind(text: str, to: ElementType) -> FloatKind:
+def type_kind(text: str, to: ElementType) -> TypeKind:
     """What a value of this type is for a conversion; the type is written as in ONNX's operator sets."""
-    kind: FloatKind = "tensor" if text.startswith("tensor(") else "container"
+    kind: TypeKind = "tensor" if text.startswith("tensor(") else "container"
     return kind if to.replaces(text) and (kind == "tensor" or to.in_sequences) else "other"
 
 
@@ -286,7 +286,7 @@ class Why(Enum):
     UNKNOWN = "beside values of unknown types"
 
 
-class FloatParameters(NamedTuple):
+class ParameterTypes(NamedTuple):
     """The inputs or outputs of an operator: for each, whether it gets the new type, and whether it may have an old one.
 
     The last one stands for all that follow.
@@ -296,31 +296,34 @@ class FloatParameters(NamedTuple):
     old: tuple[bool, ...]
 
     def is_new(self, index: int) -> bool:
-        """Whether a float there gets the new type."""
+        """Whether a value there gets the new type."""
         return bool(self.new) and self.new[min(index, len(self.new) - 1)]
 
-    def may_be_float(self, index: int) -> bool:
-        """Whether a float that would get another type is possible there."""
+    def may_be_old(self, index: int) -> bool:
+        """Whether a value that would get another type is possible there."""
         return not self.old or self.old[min(index, len(self.old) - 1)]
 
-    def without(self, stays: Sequence[bool]) -> FloatParameters:
+    def without(self, stays: Sequence[bool]) -> ParameterTypes:
         """The same for a node with as many of them, of which some stay."""
         return self._replace(new=tuple(self.is_new(index) and not stay for index, stay in enumerate(stays)))
 
 
-class FloatForm(NamedTuple):
-    """An operator in one version of its set: `is_known` if there is a schema; `stays` says why, if all of it stays."""
+class OperatorTypes(NamedTuple):
+    """The types of an operator in one version of its set.
 
-    inputs: FloatParameters = FloatParameters((), ())
-    outputs: FloatParameters = FloatParameters((), ())
+    `is_known` if there is a schema; `stays` says why, if all of it stays.
+    """
+
+    inputs: ParameterTypes = ParameterTypes((), ())
+    outputs: ParameterTypes = ParameterTypes((), ())
     is_known: bool = False
     stays: Why | None = None
 
 
-def staying(form: FloatForm, why: Why | None) -> FloatForm:
-    """The form of an operator that stays in its type, although it need not."""
+def staying(form: OperatorTypes, why: Why | None) -> OperatorTypes:
+    """The types of an operator that stays in its type, although it need not."""
     inputs, outputs = (ends._replace(new=(False,) * len(ends.new)) for ends in (form.inputs, form.outputs))
-    return FloatForm(inputs, outputs, form.is_known, why)
+    return OperatorTypes(inputs, outputs, form.is_known, why)
 
 
 def reduces(node: Node) -> bool:
@@ -360,9 +363,9 @@ class Operators:
     ) -> None:
         self._versions = {domain_key(entry.domain): entry.version or 0 for entry in imports}
         self._to, self._lacks = to, lacks
-        self._forms: dict[tuple[str, str], FloatForm] = {}
+        self._forms: dict[tuple[str, str], OperatorTypes] = {}
 
-    def form_of(self, node: Node) -> FloatForm:
+    def form_of(self, node: Node) -> OperatorTypes:
         """The form of a node's operator; one without a schema stays as it is."""
         key = domain_key(node.domain), node.op_type or ""
         if key not in self._forms:
@@ -374,27 +377,27 @@ class Operators:
         """The version of ONNX's own operators."""
         return self._versions.get("", 0)
 
-    def _form(self, domain: str, name: str) -> FloatForm:
+    def _form(self, domain: str, name: str) -> OperatorTypes:
         version, to = self._versions.get(domain, 0), self._to
         signature = signature_of(domain, name, version)
         if signature is None:
             if to.is_narrower or not is_of_onnxruntime(domain, name):
-                return FloatForm(stays=Why.UNDEFINED)
-            every = FloatParameters((True,), (True,))  # they all compute in float32, too
-            return FloatForm(every, every)
+                return OperatorTypes(stays=Why.UNDEFINED)
+            every = ParameterTypes((True,), (True,))  # they all compute in float32, too
+            return OperatorTypes(every, every)
         inputs, outputs = (self._ends(name, signature, ends) for ends in (signature.inputs, signature.outputs))
-        form = FloatForm(inputs, outputs, is_known=True)
+        form = OperatorTypes(inputs, outputs, is_known=True)
         why = self._why_stays(domain, name, signature, form)
         return staying(form, why if any((*inputs.old, *outputs.old)) else None) if why else form
 
-    def _ends(self, name: str, signature: TypeSignature, ends: Sequence[Parameter]) -> FloatParameters:
+    def _ends(self, name: str, signature: TypeSignature, ends: Sequence[Parameter]) -> ParameterTypes:
         """Which inputs or outputs of an operator get the new type, and which may have an old one."""
         to, allowed = self._to, [signature.allowed(each) for each in ends]
         stays = [to.is_narrower and (name, each.name) in _OF_ATTRIBUTE for each in ends]
         new = (any(map(to.has, types)) and not stay for types, stay in zip(allowed, stays, strict=True))
-        return FloatParameters((*new,), tuple(any(map(to.replaces, types)) for types in allowed))
+        return ParameterTypes((*new,), tuple(any(map(to.replaces, types)) for types in allowed))
 
-    def _why_stays(self, domain: str, name: str, signature: TypeSignature, form: FloatForm) -> Why | None:
+    def _why_stays(self, domain: str, name: str, signature: TypeSignature, form: OperatorTypes) -> Why | None:
         """Why an operator stays in its type; `None` if it need not."""
         to, parameters = self._to, (*signature.inputs, *signature.outputs)
         new, old = (*form.inputs.new, *form.outputs.new), (*form.inputs.old, *form.outputs.old)
@@ -422,7 +425,7 @@ def is_constant_node(node: Node) -> bool:
     return node.op_type == "Constant" and node.domain in STANDARD_DOMAINS
 
 
-def with_type(node: Node, made: FloatValue | None, weights: Weights) -> None:
+def with_type(node: Node, made: TypedValue | None, weights: Weights) -> None:
     """Change the attributes of a node whose first output gets the new type."""
     to = weights.to
     if made is None or made.kind == "other" or made.native != to.number or node.domain not in STANDARD_DOMAINS:
@@ -461,7 +464,7 @@ def _with_type(attribute: Attribute, to: ElementType) -> Attribute:
     if attribute.tp is None:
         return attribute
     new = copied(attribute)
-    if float_kind(operator_type_text(attribute.tp), to) != "other":
+    if type_kind(operator_type_text(attribute.tp), to) != "other":
         new.tp = with_element(attribute.tp, to.number)
     return new
 
