@@ -215,7 +215,9 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
     Raises: as `rm` does.
     """
     is_begun = is_left(path) or os.path.lexists(hidden_path(path, "removed"))
-    if path in gone or not (os.path.lexists(path) or is_begun or owner_of(path)):
+    if not (path in gone or is_begun or owner_of(path)):
+        os.lstat(path)  # its error tells a folder that may not be read from a missing model
+    elif path in gone:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
