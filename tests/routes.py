@@ -62,6 +62,8 @@ ROUTES = {
     "cp": "cp models/data.onnx copy.onnx",
     "mv": "mv models/data.onnx models/moved.onnx",
     "mv over another": "mv models/data.onnx models/m.onnx --force",
+    "mv to another folder": "mv models/data.onnx moved.onnx",
+    "mv to another folder over another": "mv models/data.onnx data.onnx --force --backup",
     "rm": "rm models/data.onnx",
     "share": "share m.onnx wide.onnx --out shared",
     "pack": "pack a=m.onnx data.onnx files/k=key new.onnxz",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,21 @@ def open_files() -> set[str]:
     folder = Path("/proc/self/fd")
     names = [os.readlink(path) for path in folder.iterdir() if path.is_symlink()] if folder.exists() else []
     return {name for name in names if name.startswith("/")}
+
+
+NOBODY = 65534
+
+
+@contextmanager
+def without_rights(folder: Path) -> Iterator[None]:
+    """A context in which this process is no user who may read and write everywhere, but may go to the folder."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        for path in folder.parents[:-2]:
+            path.chmod(0o755)
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)

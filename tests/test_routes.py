@@ -19,10 +19,9 @@ from formats.cli.verbs import VERBS
 from formats.onnxpb.encryption import crypt
 from tests import commands
 from tests.routes import LINES, make_folder
-from tests.systems import open_files, posix
+from tests.systems import open_files, posix, without_rights
 
 pytestmark = posix
-NOBODY = 65534
 RUNS = int(os.environ.get("FORMATS_MODELS", "300")) // 2  # of the command lines of a verb, whose memory is measured
 MAX_GROWTH_MIB = 8
 DENIED = re.compile(r"(formats: )?error: (\.|[^.][^:]*): (.*: )?Permission denied")  # with no hidden file
@@ -118,16 +117,10 @@ def no_write_permission(folder: Path) -> Iterator[None]:
     """A context in which everybody may read the files below the folder, and this process may write nothing there."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
-    is_root = os.geteuid() == 0
-    if is_root:  # who may write everywhere
-        for path in folder.parents[:-2]:
-            path.chmod(0o755)
-        os.seteuid(NOBODY)
     try:
-        yield
+        with without_rights(folder):
+            yield
     finally:
-        if is_root:
-            os.seteuid(0)
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
 

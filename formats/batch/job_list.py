@@ -145,18 +145,18 @@ def extensions_in_folders(from_format: str | None) -> set[str]:
 
 
 def _matches(pattern: str, extensions: Collection[str], except_in: Path | None) -> Iterator[SourceFile]:
-    names = sorted(matching(pattern))
+    names, unread = _matching(pattern)
     fixed = Path(*takewhile(PATTERN.isdisjoint, Path(pattern).parts[:-1]))  # the folders before the first pattern
-    for name in names:
+    for name in sorted(names | unread):
         path = Path(name)
         below = path.relative_to(fixed)
         if is_stream(or_stream(path)):  # nobody may ever write into it
             continue
-        if not path.is_dir():
+        if name in unread or not _is_folder(path):  # the job of a folder that cannot be read reports this
             yield SourceFile(path, below)
         elif "**" not in Path(pattern).parts:  # this also finds folders and their content
             yield from _inside(path, below, extensions, except_in)
-    if not names:
+    if not (names or unread):
         yield SourceFile(Path(pattern), Path(Path(pattern).name))
 
 
@@ -166,6 +166,12 @@ def matching(pattern: str) -> dict[str, None]:
     As in shells, `**` means any folders below, but none behind a link, which may lead back; hidden ones match only a
     pattern that begins with a dot.
     """
+    names, unread = _matching(pattern)
+    return names | unread
+
+
+def _matching(pattern: str) -> tuple[dict[str, None], dict[str, None]]:
+    """What matches a pattern, and the folders that cannot be read."""
     drive, path = os.path.splitdrive(pattern)
     places = dict.fromkeys([drive + os.sep if path.startswith(("/", os.sep)) else drive])
     unread: dict[str, None] = {}
@@ -174,7 +180,8 @@ def matching(pattern: str) -> dict[str, None]:
         steps = (_step(place, part, unread, is_last=index == len(parts)) for place in places)
         places = dict.fromkeys(name for names in steps for name in names)
     wants_folders = pattern.endswith(("/", os.sep))
-    return {name: None for name in places if name and (not wants_folders or os.path.isdir(name))} | unread  # noqa: PTH112
+    found = {name: None for name in places if name and (not wants_folders or os.path.isdir(name))}  # noqa: PTH112
+    return found, unread
 
 
 def _step(place: str, part: str, unread: dict[str, None], *, is_last: bool) -> Iterator[str]:
@@ -196,8 +203,19 @@ def _step(place: str, part: str, unread: dict[str, None], *, is_last: bool) -> I
         for entry in _entries(place, unread):
             if fnmatch(entry.name, part) and (part.startswith(".") or not entry.name.startswith(".")):
                 yield os.path.join(place, entry.name)  # noqa: PTH118
-    elif os.path.lexists(name := os.path.join(place, part)):  # noqa: PTH118
+    elif _may_exist(name := os.path.join(place, part)):  # noqa: PTH118
         yield name
+
+
+def _may_exist(name: str) -> bool:
+    """Whether there is a file or folder of this name, or nobody may know: then its job reports this."""
+    try:
+        os.lstat(name)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _entries(folder: str, unread: dict[str, None]) -> list[os.DirEntry[str]]:
@@ -212,9 +230,14 @@ def _entries(folder: str, unread: dict[str, None]) -> list[os.DirEntry[str]]:
         return []
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether this is a folder; not if nobody may know, and then its job reports this."""
+    return os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises
+
+
 def _inside(path: Path, inner: Path, extensions: Collection[str], except_in: Path | None) -> Iterator[SourceFile]:
     """The files that a path means, below `inner`."""
-    if not path.is_dir():
+    if not _is_folder(path):
         yield SourceFile(path, Path(path.name) if inner == Path() else inner)
         return
     excepted = None if except_in is None or is_address(except_in) else os.path.realpath(except_in)

@@ -1,6 +1,6 @@
 """Texts as a terminal can show them: its characters, and its width. Tables are shortened, sentences are wrapped.
 
-If the output is not a terminal, nothing is shortened or wrapped.
+If the output is not a terminal, nothing is shortened or wrapped, except very long lines of errors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ NUMBERS = ("bytes", "nodes", "offset", "parameters", "tensors")  # headings of c
 LEAST_CELLS = 8  # the least width of a column
 LEAST_WIDTH = 20  # of a terminal; on a narrower one, the terminal cuts lines
 LEAST_NAME_CELLS = 28  # of the first column, before others are left out
+MAX_LINE, MAX_WORD = 1000, 80  # characters of a line of an error, and of each word in a longer one
 INDENT = "    "  # of the following lines of a long line
 _SEPARATOR = re.compile(r"[./](?=.)")  # between the words of a name
 _LABEL = re.compile(r" +(?:\S.{0,15}?)?  +(?=\S)")  # before a fact, or the space before another one with its label
@@ -29,6 +30,14 @@ def printable(lines: Iterable[str]) -> str:
         for line in lines
     )
     return "\n".join(shown).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def cut(line: str) -> str:
+    """A line of an error; if it is very long, its longest words are shortened: a name in a file has any length."""
+    line = printable([line])
+    if len(line) > MAX_LINE:
+        line = " ".join(shortened(word, MAX_WORD) for word in line.split(" "))
+    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE // 2]}...{line[3 - MAX_LINE // 2 :]}"
 
 
 def terminal_width() -> int | None:

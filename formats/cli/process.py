@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from formats.cli import advice, several
-from formats.cli.columns import printable
+from formats.cli.columns import cut, printable
 from formats.cli.command_line import EXIT_FAILURE, Request
 from formats.cli.error_text import NO_WORDS, describe, error_to_json, traceback_lines
 from formats.cli.streams import CLOSED, STREAM, UNPRINTED, is_unreadable, json_text, make_usable, say, sign_of_work
@@ -166,7 +166,7 @@ def reported_errors(outcome: Outcome) -> Iterator[None]:
         words = outcome.request.words if outcome.request else NO_WORDS
         first, *reasons = describe(error, words)
         if not (outcome.as_json and outcome.stdout_is_taken):  # then stderr contains only the JSON
-            say(printable([f"{outcome.program}: error: {first}", *reasons]), sys.stderr)
+            say("\n".join(map(cut, [f"{outcome.program}: error: {first}", *reasons])), sys.stderr)
         if outcome.as_json:
             stream = sys.stderr if outcome.stdout_is_taken else None
             say(json_text({"error": error_to_json(error, words)}), stream)

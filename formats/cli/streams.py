@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from formats.cli.columns import fitted, printable
+from formats.cli.columns import cut, fitted, printable
 from formats.cli.error_text import OptionWords, describe, in_flags, traceback_lines
 from formats.errors import OptionError
 from formats.pictures.progress_bar import Progress
@@ -168,7 +168,7 @@ def tell(request: Request, report: Report, lines: Callable[[], Iterable[str]], *
     if request.output.get("json"):
         show(report.to_json(), stream)
     else:
-        show(as_flags(request, lines()), stream)
+        show(as_flags(request, lines()) if stream is None else map(cut, as_flags(request, lines())), stream)
 
 
 def as_flags(request: Request, lines: Iterable[str]) -> Iterator[str]:
@@ -183,7 +183,7 @@ def say_error(request: Request, error: BaseException, source: Path) -> None:
         say(printable(traceback_lines(error)), sys.stderr)
     first, *reasons = describe(error, request.words)
     first = first if first.startswith(str(source)) else f"{source}: {first}"
-    say(printable([f"error: {first}", *reasons]), sys.stderr)
+    say("\n".join(map(cut, [f"error: {first}", *reasons])), sys.stderr)
 
 
 # The sign of work

@@ -168,7 +168,7 @@ class TextCodec(Codec):
         """The model as text."""
         from formats.onnxpb.text import textfile, textproto
 
-        return textfile.plan_model(model, destination, options, textproto.to_text)
+        return textfile.plan_model(model, destination, options, textproto.text_parts)
 
     def data_files(self, options: TextOptions) -> DataFileOptions:
         """References stay as they are, unless all weights are in the text."""
@@ -205,7 +205,7 @@ class JsonCodec(TextCodec):
         """The model as JSON."""
         from formats.onnxpb.text import protojson, textfile
 
-        return textfile.plan_model(model, destination, options, protojson.to_json)
+        return textfile.plan_model(model, destination, options, protojson.json_parts)
 
 
 def _is_field(name: bytes) -> bool:

@@ -187,6 +187,8 @@ def _write(
         digests = transfer(plan, outputs, _with_requests(options, source_files))
         for source_file in source_files:
             source_file.check_unchanged()
+        for used in plan.used.values():  # the graph refers to what is at their paths, not to what was opened
+            used.check_in_place()
         ending.enter_context(told_as(model))
         publish(
             [*names, *outputs],

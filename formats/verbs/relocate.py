@@ -215,7 +215,9 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
     Raises: as `rm` does.
     """
     is_begun = is_left(path) or os.path.lexists(hidden_path(path, "removed"))
-    if path in gone or not (os.path.lexists(path) or is_begun or owner_of(path)):
+    if not (path in gone or is_begun or owner_of(path)):
+        os.lstat(path)  # its error tells a folder that may not be read from a missing model
+    elif path in gone:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
@@ -485,14 +487,19 @@ def _write(
     if moves and is_free and _have_names(further_names) and is_written(graph):  # by a move that was killed
         engine = replace(engine, overwrite=True)  # it is written again
     goes = (opened.file,) if any(named.moves for named in renamed) else ()
+    # If these bytes are there already, the same command ran before, or was killed: the backup has the model before it.
+    kept = [backup_of(dst)] if replacement.backup and os.path.lexists(backup_of(dst)) else []
+    is_repeated = bool(kept) and not new and is_written(graph)
     replaced = execute_replacing(
         Work(WritePlan(tuple(files), permissions=_permissions(opened), used=used, goes=goes), tuple(renamed)),
         engine,
-        old=[old_model(dst)] if replacement.backup and dst.is_file() else (),
+        old=[old_model(dst)] if replacement.backup and dst.is_file() and not is_repeated else (),
         left=left,
         clean=replacement.clean,
         goes=[opened.listed.path] if moves else (),
     )
+    if is_repeated:
+        replaced = replaced._replace(backups=tuple(kept))
     written = (WrittenFile(path, opened.data[location].nbytes) for location, path in new.items())
     return (*written, WrittenFile(dst, graph.nbytes)), replaced
 

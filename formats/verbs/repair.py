@@ -58,6 +58,8 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     """
     model = local_path_of(path)
     if model.is_dir():
+        with os.scandir(model):  # one that cannot be read is that error
+            pass
         raise IsADirectoryError(errno.EISDIR, "is a folder; name the model in it", str(model))
     if not model.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(model))

@@ -17,10 +17,9 @@ import pytest
 import formats
 from formats.cli import streams
 from tests import commands
-from tests.systems import PATIENCE_SECONDS
+from tests.systems import NOBODY, PATIENCE_SECONDS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.onnx"
-NOBODY = 65534
 
 FORMS = (
     "convert {} o.rten",

@@ -23,7 +23,7 @@ from formats.batch.job_list import matching
 from formats.onnxpb.external import other_graphs
 from tests import commands
 from tests.batch.fleets import environment, save
-from tests.systems import PATIENCE_SECONDS, posix
+from tests.systems import PATIENCE_SECONDS, posix, without_rights
 
 
 @pytest.fixture
@@ -345,3 +345,53 @@ def test_rm_of_several_knows_what_it_removed(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a.onnx").write_bytes((tmp_path / "b.onnx").read_bytes())
     done = commands.run("formats", "rm", tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert (done.exit_code, [*tmp_path.iterdir()]) == (0, [])
+
+
+CLOSED, INNER = (f"error: models/{name}: is a folder that cannot be read: Permission denied" for name in ("b", "a/in"))
+LISTED_ONLY = "error: models/c/x.onnx: Permission denied"
+INTO = "--out out --to onnxz --jobs 1"
+UNREADABLE = {
+    "files models": {CLOSED, INNER, LISTED_ONLY},
+    "inspect models": {CLOSED, INNER, LISTED_ONLY},
+    "repair models": {f"error: models/{name}: Permission denied" for name in ("b", "a/in", "c/x.onnx")},
+    "inspect z.onnx models/*/*.onnx": {CLOSED, LISTED_ONLY},
+    "inspect z.onnx models/*/x.onnx": {"error: models/b/x.onnx: Permission denied", LISTED_ONLY},
+    "files z.onnx models/**": {CLOSED, INNER, LISTED_ONLY},
+    "files models/c/x.onnx models/a": {INNER, LISTED_ONLY},
+    f"batch models {INTO}": {CLOSED, INNER, LISTED_ONLY},
+    f"batch models/* {INTO}": {CLOSED, INNER, LISTED_ONLY},
+    f"batch models/*/*.onnx {INTO}": {CLOSED, LISTED_ONLY},
+    f"batch models/*/*/*.onnx {INTO}": {CLOSED, INNER, LISTED_ONLY},
+    f"batch models/**/*.onnx {INTO}": {CLOSED, INNER, LISTED_ONLY},
+    f"batch --list list.txt {INTO}": {"error: models/b/x.onnx: Permission denied", LISTED_ONLY},
+    "rm z.onnx models/b/x.onnx models/b": {"error: models/b/x.onnx: Permission denied", CLOSED},
+}
+
+
+@posix
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_what_may_not_be_read_is_told(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that may not be listed or entered is one line, however it is met; the other models are not disturbed."""
+    monkeypatch.chdir(tmp_path)
+    for place in ("z.onnx", "models/a/x.onnx", "models/a/in/x.onnx", "models/b/x.onnx", "models/c/x.onnx"):
+        Path(place).parent.mkdir(exist_ok=True, parents=True)
+        save(Path(place), 1)
+        Path(place).chmod(0o644)
+    Path("list.txt").write_text("models/b/x.onnx\nmodels/c/x.onnx\nmodels/a/x.onnx\n")
+    run(*line.replace("rm", "files").replace("out", "before").split())  # it imports what another user may not read
+    save(Path("z.onnx"), 1)
+    closed = {"models/b": 0, "models/a/in": 0, "models/c": 0o444}
+    modes = closed | {".": 0o777, "models/a": 0o777, "z.onnx": 0o644, "list.txt": 0o644}
+    for name, mode in modes.items():
+        Path(name).chmod(mode)
+    try:
+        with without_rights(tmp_path):
+            done = run(*line.split())
+    finally:
+        for name in closed:
+            Path(name).chmod(0o755)
+    assert done.exit_code == 1
+    assert UNREADABLE[line] == {*done.stderr.splitlines()}
+    assert f"{len(UNREADABLE[line])} failed" in done.stdout
+    assert "rm" not in line or not Path("z.onnx").exists()
+    assert " models " not in line or "models/a/x.onnx" in done.stdout

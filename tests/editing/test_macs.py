@@ -310,6 +310,20 @@ def test_dim_needs_shapes_or_macs(digits: Path) -> None:
         formats.inspect(digits, dim={"bath": 1}, shapes=True)
 
 
+@pytest.mark.parametrize(
+    ("axis", "dims"), [("-1", [2, "n", 7]), ("-3", [7, "n", 3]), ("-2", [2, 7, 3]), ("2", [2, "n", 7])]
+)
+def test_an_axis_may_count_from_the_end(axis: str, dims: list[Any], tmp_path: Path) -> None:
+    """`--dim x:-1=7` gives the last axis that size, and all values that follow from it; `-4` is no axis of three."""
+    nodes = [helper.make_node("Neg", ["x"], ["m"]), helper.make_node("Transpose", ["m"], ["y"])]
+    path = saved(tmp_path / "m.onnx", nodes, [value("x", [2, "n", 3])])
+    done = run("formats", "inspect", path, "--shapes", "--dim", f"x:{axis}=7", "--json")
+    found = {each["name"]: each["dims"] for each in json.loads(done.stdout)["values"]}
+    assert found == {"x": dims, "m": dims, "y": dims[::-1]}
+    done = run("formats", "inspect", path, "--shapes", "--dim", "x:-4=7")
+    assert (done.exit_code, done.stderr) == (1, "formats: error: x has axes from 0 to 2, and no axis -4\n")
+
+
 def test_shapes_are_those_of_onnx(digits: Path, tmp_path: Path) -> None:
     """All values are listed, with the types that onnx infers, and the model may be larger than the memory."""
     path = tmp_path / "bare.onnx"

@@ -25,7 +25,7 @@ from pathlib import Path
 from formats.errors import FormatError
 from formats.tensordata import interrupted
 from formats.tensordata.replacing import lock
-from tests.faults.scenarios import MORE, SCENARIOS, Scenario, allowed, fresh, hidden_files, problems, state_of
+from tests.faults.scenarios import MORE, SCENARIOS, Scenario, allowed, content, fresh, hidden_files, problems, state_of
 
 READ, WRITE, SPACE, NAME, SYNC, OPEN, OTHER = (1 << number for number in range(7))
 ALL = (1 << 7) - 1
@@ -188,8 +188,8 @@ def judge(scenario: Scenario, template: Path, box: Path, fault: str, status: int
     if scenario.in_place and f".{scenario.file}.undo" in hidden_files(box):  # it could not even be restored yet
         yield from problems(scenario, box)
         return
-    before = {name: (template / name).read_bytes() for name in os.listdir(template)}
-    after = {name: (box / name).read_bytes() for name in os.listdir(box) if not name.startswith(".")}
+    before = content(template)
+    after = {name: data for name, data in content(box).items() if not Path(name).name.startswith(".")}
     if status == REFUSED and state != "new" and before != after and not scenario.goes_on:
         yield f"refused, and the files are others: {sorted(before)} {sorted(after)}, found: {state}"
     if hidden_files(box) and (

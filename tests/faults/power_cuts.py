@@ -30,12 +30,17 @@ class Disk:
     """The changes that are certainly on the disk, and those that may be there."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folders = {folder.stat().st_ino: ""}  # names of folders, as seen from the first one
         self.names: dict[str, int] = {}  # the names on the disk, and the file of each
         self.contents: dict[int, bytes] = {}
         self.times: dict[int, int] = {}
-        for path in folder.iterdir():
+        for path in folder.rglob("*"):
             inode = path.stat().st_ino
-            self.names[path.name] = inode
+            if path.is_dir():
+                self.folders[inode] = str(path.relative_to(folder))
+                continue
+            self.names[str(path.relative_to(folder))] = inode
             self.contents[inode] = path.read_bytes()
             self.times[inode] = path.stat().st_mtime_ns
         self.seen = dict(self.names)  # the names that a process sees
@@ -49,7 +54,7 @@ class Disk:
             self.written[int(fields[0])] = b""
             self.contents[int(fields[0])] = b""
             if fields[1] != "-":
-                self._change(os.path.basename(fields[1]), None, int(fields[0]))
+                self._change(self._name(fields[1]), None, int(fields[0]))
         elif verb == "write":
             inode, offset, data = int(fields[0]), int(fields[1]), bytes.fromhex(fields[2])
             content = self.written[inode].ljust(offset, b"\0")
@@ -58,19 +63,29 @@ class Disk:
             inode, size = int(fields[0]), int(fields[1])
             self.written[inode] = self.written[inode][:size].ljust(size, b"\0")
         elif verb == "name":
-            self._change(os.path.basename(fields[1]), None, int(fields[0]))
+            self._change(self._name(fields[1]), None, int(fields[0]))
         elif verb in ("link", "rename"):
-            old, new = map(os.path.basename, fields)
+            old, new = map(self._name, fields)
             if not (verb == "rename" and self.seen.get(new) == self.seen[old]):
                 self._change(new, old if verb == "rename" else None, self.seen[old])
         elif verb == "unlink":
-            self._change(None, os.path.basename(fields[0]), self.seen[os.path.basename(fields[0])])
+            self._change(None, self._name(fields[0]), self.seen[self._name(fields[0])])
         elif verb == "sync":
             self.contents[int(fields[0])] = self.written[int(fields[0])]
         elif verb == "syncdir":
-            self.names, self.pending = dict(self.seen), []
+            self._sync(self.folders[int(fields[0])])
         elif verb == "syncall":
             self.contents, self.names, self.pending = dict(self.written), dict(self.seen), []
+
+    def _name(self, path: str) -> str:
+        """A path as seen from the first folder."""
+        return os.path.relpath(path, self.folder)
+
+    def _sync(self, folder: str) -> None:
+        """Put the changes of names in a folder on the disk; a change in another one may be lost."""
+        here = [change for change in self.pending if folder in map(os.path.dirname, filter(None, change[:2]))]
+        self.names = changed(self.names, here)
+        self.pending = [change for change in self.pending if change not in here]
 
     def _change(self, new: str | None, old: str | None, inode: int) -> None:
         self.pending.append((new, old, inode))
@@ -128,7 +143,7 @@ def main() -> None:
         disk = Disk(box)
         if not run(shim, scenario, box, log):
             broken.append(f"{scenario.name}: the work failed")
-        times = {path.stat().st_ino: path.stat().st_mtime_ns for path in box.iterdir()} | disk.times
+        times = {path.stat().st_ino: path.stat().st_mtime_ns for path in box.rglob("*")} | disk.times
         seen: set[tuple[tuple[str, int, bytes], ...]] = set()
         lines = log.read_text(errors="surrogateescape").splitlines()
         for number, line in enumerate(["", *lines]):
@@ -166,9 +181,11 @@ def put(state: dict[str, tuple[int, bytes]], box: Path, times: dict[int, int]) -
     made: dict[int, Path] = {}
     for name, (inode, content) in state.items():
         if inode in made:
+            (box / name).parent.mkdir(exist_ok=True)
             os.link(made[inode], box / name)
             continue
         made[inode] = box / name
+        made[inode].parent.mkdir(exist_ok=True)
         made[inode].write_bytes(content)
         if inode in times:
             os.utime(made[inode], ns=(times[inode], times[inode]))

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -137,19 +138,19 @@ def both(file: str, new: bool, **options: Any) -> Scenario:
     return Scenario(name, file, work, old, replaces=True, several=several)
 
 
-def moved(replaces: bool) -> Scenario:
-    """Scenarios that move a model of two files to another name, where a model may exist."""
+def moved(replaces: bool, source: str = "s.onnx") -> Scenario:
+    """Scenarios that move a model of two files to another name or folder, where a model may exist."""
 
     def prepare(folder: Path) -> None:
-        write("s.onnx", 2, "new", **ONE)(folder)
+        write(source, 2, "new", parents=True, **ONE)(folder)
         if replaces:
             write("m.onnx", 1, "old", **ONE)(folder)
 
     def work(folder: Path) -> object:
-        return formats.mv(folder / "s.onnx", folder / "m.onnx", overwrite=True, fsync=True)
+        return formats.mv(folder / source, folder / "m.onnx", overwrite=True, fsync=True)
 
-    name = f"moved {'over another' if replaces else 'away'}"
-    return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, source="s.onnx")
+    name = f"moved {'over another' if replaces else 'away'}{' from another folder' * ('/' in source)}"
+    return Scenario(name, "m.onnx", work, prepare, replaces=replaces, several=True, source=source)
 
 
 def shared(beside: str, replaces: bool) -> Scenario:
@@ -247,6 +248,7 @@ SCENARIOS = [
     Scenario("update", "m.onnxz", update, write("m.onnxz", 1, "old"), replaces=True, in_place=True),
     moved(replaces=False),
     moved(replaces=True),
+    moved(replaces=False, source="sub/s.onnx"),
     shared("n.onnx", replaces=False),
     shared("n.onnx", replaces=True),
     backed_up("replaced"),
@@ -276,6 +278,7 @@ MORE = [
     both("m.onnx", new=False, **EACH),
     both("m.onnx", new=False, **SAFETENSORS),
     shared("a.onnx", replaces=True),
+    moved(replaces=True, source="sub/s.onnx"),
 ]
 
 
@@ -301,10 +304,27 @@ def plain_state_of(scenario: Scenario, folder: Path) -> str:
     import onnx
 
     try:
-        found = onnx.load(path)
+        found = onnx_load(path)
     except Exception as error:
         return f"refused by onnx: {error!r}"
     return _named(scenario, found, [onnx.numpy_helper.to_array(tensor).tobytes() for tensor in found.graph.initializer])
+
+
+def onnx_load(path: Path) -> Any:
+    """Return what `onnx` finds, in a copy of the files if it refuses them only because they have a second name.
+
+    A backup, and a move to another folder, give files one; other programs read them, and so must find a whole model.
+    """
+    import onnx
+
+    try:
+        return onnx.load(path)
+    except Exception as error:
+        if "multiple hard links" not in str(error):
+            raise
+    with TemporaryDirectory() as copy:
+        shutil.copytree(path.parent, copy, dirs_exist_ok=True)
+        return onnx.load(Path(copy, path.name))
 
 
 def _named(scenario: Scenario, found: Any, weights: list[bytes]) -> str:
@@ -327,8 +347,13 @@ def _weights(name: str, is_update: bool) -> list[bytes]:
 
 
 def hidden_files(folder: Path) -> list[str]:
-    """Return the hidden files of a folder."""
-    return sorted(name for name in os.listdir(folder) if name.startswith("."))
+    """Return the hidden files of a folder, and those below it."""
+    return sorted(path.name for path in folder.rglob(".*"))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of all files of a folder, and of those below it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def allowed(scenario: Scenario) -> set[str]:
@@ -340,16 +365,15 @@ def allowed(scenario: Scenario) -> set[str]:
 def problems(scenario: Scenario, folder: Path, *, plain: bool = True, twice: bool = False) -> list[str]:
     """Return the broken promises in a folder where work was interrupted, or perhaps done `twice`; then repair it."""
     found = []
-    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    before = content(folder)
     if plain and not scenario.in_place and (state := plain_state_of(scenario, folder)) not in allowed(scenario):
-        expected = scenario.backup and "multiple hard links" in state  # a backup has links until it is repaired
-        found += [] if expected else [f"another program finds: {state}"]
+        found.append(f"another program finds: {state}")
     state = state_of(scenario, folder)
     if state not in allowed(scenario):
         found.append(f"found: {state}")
     if scenario.source and state != "new" and state_of(replace(scenario, file=scenario.source), folder) != "new":
         found.append(f"found: {state}, and the model is no longer where it was")
-    if before != {name: (folder / name).read_bytes() for name in os.listdir(folder)}:
+    if before != content(folder):
         found.append("a reader wrote something")
     try:
         formats.repair(folder / scenario.file)
@@ -380,7 +404,7 @@ def problems(scenario: Scenario, folder: Path, *, plain: bool = True, twice: boo
 def _problems_again(scenario: Scenario, folder: Path) -> list[str]:
     """Return the broken promises if a model whose writing was interrupted is written to the same path again.
 
-    If only old data files were left there, they are removed.
+    If only old data files were left there, they are removed. A backup stays the model before the first try.
     """
     if (folder / scenario.source).exists():
         scenario.work(folder)
@@ -388,6 +412,8 @@ def _problems_again(scenario: Scenario, folder: Path) -> list[str]:
         (folder / f"{scenario.source}.data").unlink(missing_ok=True)
     data = folder / f"{scenario.file}.data"
     whole = (plain_state_of(scenario, folder), data.stat().st_nlink) == ("new", 1)
+    if scenario.backup and (kept := state_of(replace(scenario, file=scenario.backup), folder)) != "old":
+        return [f"moved once more, and the backup is: {kept}"]
     found = f"{plain_state_of(scenario, folder)} {sorted(os.listdir(folder))} {data.stat().st_nlink}"
     return [] if whole and not (folder / scenario.source).exists() else [f"moved once more: {found}"]
 

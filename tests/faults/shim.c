@@ -193,7 +193,7 @@ int fsync(int fd) {
     FAULT(SYNC, ERRNO)
     struct stat status;
     int result = log_fd < 0 ? 0 : real(fd); /* without a power cut nothing is lost from memory: no need to wait */
-    if (!result && !fstat(fd, &status)) note(S_ISDIR(status.st_mode) ? "syncdir\n" : "sync\t%lu\n", inode(fd));
+    if (!result && !fstat(fd, &status)) note(S_ISDIR(status.st_mode) ? "syncdir\t%lu\n" : "sync\t%lu\n", inode(fd));
     after(is_hit);
     return result;
 }

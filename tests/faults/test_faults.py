@@ -88,7 +88,7 @@ def test_every_call_fails_once(scenario: Scenario, shim: Path, tmp_path: Path, m
     assert result["counts"]["kill"] > 5
 
 
-ROUTES_BY_DAY = ("mv", "rm", "unpack over files", "data files replaced")  # all take half an hour
+ROUTES_BY_DAY = ("mv", "mv to another folder", "rm", "unpack over files", "data files replaced")  # all: half an hour
 
 
 @pytest.mark.outer

@@ -116,6 +116,23 @@ def test_pipes_in_the_filesystem(digits: Path, tmp_path: Path) -> None:
     assert (tmp_path / "picture.svg").exists()
 
 
+@posix
+def test_a_pipe_waits_for_its_reader(digits: Path, tmp_path: Path) -> None:
+    """What is written to a named pipe waits until someone reads it; `overwrite` does not replace the pipe."""
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    before = sorted(tmp_path.iterdir())
+    writer = threading.Thread(target=lambda: formats.convert(digits, pipe, overwrite=True))
+    writer.start()
+    writer.join(0.5)
+    assert writer.is_alive()
+    read = subprocess.run(["cat", pipe], capture_output=True, check=True, timeout=PATIENCE_SECONDS)
+    writer.join()
+    assert formats.loads(read.stdout) == formats.load(digits)
+    assert pipe.is_fifo()
+    assert before == sorted(tmp_path.iterdir())
+
+
 def unzipped(data: bytes) -> gzip.GzipFile:
     """A file object that returns other bytes than its file contains."""
     return gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(data)))

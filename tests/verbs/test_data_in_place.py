@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 import formats
-from formats.tensordata import plan
+from formats.tensordata import engine, plan
 from tests import commands
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -351,3 +351,44 @@ def test_a_graph_knows_the_checksum_of_its_weights(folder: Path) -> None:
     data[0] ^= 1
     Path("bare.onnx.data").write_bytes(data)
     assert commands.run("formats", "verify", "bare.onnx", "--data").exit_code == 1
+
+
+@pytest.mark.parametrize("change", ["exchanged", "changed", "removed"])
+@pytest.mark.parametrize("to", ["m.onnx", "n.onnx"])
+def test_data_that_is_not_what_was_read_is_refused(folder: Path, to: str, change: str) -> None:
+    """If another program exchanges the data file between `load` and `save`, no graph refers to the other file."""
+    formats.convert("tiny.onnx", "m.onnx", **LAYOUTS["one file"])
+    model = formats.load("m.onnx")
+    graph = Path("m.onnx").read_bytes()
+    if change == "exchanged":
+        Path("other").write_bytes(bytes(Path("w.data").stat().st_size))
+        Path("other").replace("w.data")
+    elif change == "changed":
+        with Path("w.data").open("r+b") as file:
+            file.write(b"other")
+    else:
+        Path("w.data").unlink()
+    with pytest.raises((formats.FormatError, FileNotFoundError), match=r"has changed since|No such file") as error:
+        formats.save(model, to, overwrite=True, same_data=True)
+    assert "w.data" in str(error.value)
+    assert graph == Path("m.onnx").read_bytes()
+    assert not Path("n.onnx").exists()
+
+
+def test_data_that_is_exchanged_while_the_graph_is_written_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command sees that, too: it looks at the data file again before the graph has its place."""
+    formats.convert("tiny.onnx", "m.onnx", **LAYOUTS["one file"])
+    real = engine.transfer
+
+    def exchange(*arguments: Any) -> Any:
+        Path("other").write_bytes(bytes(Path("w.data").stat().st_size))
+        Path("other").replace("w.data")
+        return real(*arguments)
+
+    monkeypatch.setattr(engine, "transfer", exchange)
+    done = commands.run("formats", "convert", "m.onnx", "n.onnx", "--same-data")
+    assert "w.data: the file has changed since it was read; " in done.stderr
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert not Path("n.onnx").exists()

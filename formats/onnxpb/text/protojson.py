@@ -25,6 +25,7 @@ from formats.onnxpb.text.textfile import (
     Limits,
     enum_name,
     fields_in_order,
+    joined,
     locate,
     message_of_fields,
     present_fields,
@@ -33,6 +34,7 @@ from formats.onnxpb.text.textfile import (
     wider,
 )
 from formats.onnxpb.wire.schema import ENUMS
+from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,15 +52,23 @@ def to_json(message: Any) -> str:
 
     Raises: EncodeError if a value does not fit its type or JSON; WireError if a tensor's typed data are damaged.
     """
-    output: list[str] = []
+    return joined(json_parts(message))
+
+
+def json_parts(message: Any) -> list[str | Source]:
+    """The parts of the JSON text of a message: many bytes become text only when their part is read.
+
+    Raises: as `to_json` does.
+    """
+    output: list[str | Source] = []
     try:
         _print(message, "\n", output)
     except RecursionError:
         raise EncodeError("the model is nested too deeply, or contains itself") from None
-    return "".join(output)
+    return output
 
 
-def _print(message: Any, margin: str, output: list[str]) -> None:
+def _print(message: Any, margin: str, output: list[str | Source]) -> None:
     """Append the text of `message` to `output`; `margin` begins each of its lines."""
     inner, before = wider(margin), "{"
     for row, values in present_fields(message):
@@ -68,7 +78,7 @@ def _print(message: Any, margin: str, output: list[str]) -> None:
     output.append("{}" if before == "{" else f"{margin}}}")
 
 
-def _print_field(row: MessageField, values: Sequence[Any], margin: str, output: list[str]) -> None:
+def _print_field(row: MessageField, values: Sequence[Any], margin: str, output: list[str | Source]) -> None:
     inner, before = (wider(margin), "[") if row.label == "repeated" else ("", "")
     printed, value = 0, None
     try:
@@ -76,6 +86,8 @@ def _print_field(row: MessageField, values: Sequence[Any], margin: str, output: 
             output += (before, inner)
             if row.kind == "message":
                 _print(value, inner or margin, output)
+            elif isinstance(value, Source):
+                output += ('"', _in_base64(value), '"')
             else:
                 output.append(json.dumps(_scalar(value, row)))
             before = "," if before else ""
@@ -106,6 +118,12 @@ def _scalar(value: Any, row: MessageField) -> Any:
         return base64.b64encode(value).decode()
     value.encode()
     return value
+
+
+def _in_base64(source: Source) -> Source:
+    from formats.tensordata.sources.transform import Transform
+
+    return Transform("base64", 3, 4, base64.b64encode).of(source, -(-source.nbytes // 3) * 4)
 
 
 # Parsing

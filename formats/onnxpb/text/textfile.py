@@ -1,6 +1,7 @@
 """What the text formats share: the file around a message, its fields as plain values, and what they cannot express.
 
-A field that the IR keeps as a `Source` is a list of numbers or a string of bytes here.
+A field that the IR keeps as a `Source` is a list of numbers here, or a source of bytes. Many bytes become text only
+while the file is written, a piece at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from formats.tensordata.plan import INTERFACE, SPECIAL, FilePlan, Loss, PlacedWr
 from formats.tensordata.sources.source import Concat, FileSpan, Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from formats.codecs.contract import ReadOptions
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 MAX_MARGIN = 40  # spaces: 20 levels
+PIECE_BYTES = 1 << 20  # that become text at a time: each byte is temporarily a separate string
 INTEGER_RANGES = {
     "int32": range(-(1 << 31), 1 << 31),
     "enum": range(-(1 << 31), 1 << 31),
@@ -79,9 +81,9 @@ def present_fields(message: Any) -> Iterator[tuple[MessageField, Sequence[Any]]]
 
 
 def _read(source: Source, row: MessageField) -> Sequence[Any]:
-    """The bytes of a field, or its numbers."""
+    """The bytes of a field, as a source if they are many, or its numbers."""
     if row.kind == "bytes":
-        return (source.read(),)
+        return (source if source.nbytes > PIECE_BYTES else source.read(),)
     import numpy as np
 
     from formats.tensordata.sources.transform import varints
@@ -225,9 +227,9 @@ def read_text(source: Source) -> str:
 
 
 def plan_model(
-    model: Model, destination: Path, options: TextOptions, print_message: Callable[[Model], str]
+    model: Model, destination: Path, options: TextOptions, parts_of: Callable[[Model], Iterable[str | Source]]
 ) -> WritePlan:
-    """How to write the text that `print_message` makes of `model` to the one file `destination`.
+    """How to write the text whose parts `parts_of` makes of `model` to the one file `destination`.
 
     Raises: EncodeError if the text cannot express the model; ExternalDataError if weights that it must contain are
     missing.
@@ -235,10 +237,32 @@ def plan_model(
     losses: list[Loss] = []
     if options.external_data is False or _cannot_refer(model):
         model, losses = _inline(model, destination)
-    text = print_message(model).encode()
+    writes: list[PlacedWrite] = []
+    nbytes = 0
+    for source in _sources(parts_of(model)):
+        writes.append(PlacedWrite(nbytes, source))
+        nbytes += source.nbytes
     losses += _unwritten(model, "")
     losses += _far_weights(model, destination)
-    return WritePlan((FilePlan(destination, len(text), (PlacedWrite(0, Literal(text)),)),), losses=tuple(losses))
+    return WritePlan((FilePlan(destination, nbytes, tuple(writes)),), losses=tuple(losses))
+
+
+def _sources(parts: Iterable[str | Source]) -> Iterator[Source]:
+    """The parts of a text as sources of bytes; texts that follow each other are one."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        else:
+            yield Literal("".join(texts).encode())
+            texts.clear()
+            yield part
+    yield Literal("".join(texts).encode())
+
+
+def joined(parts: Iterable[str | Source]) -> str:
+    """The text that consists of these parts."""
+    return "".join(part if isinstance(part, str) else str(part.view(), "ascii") for part in parts)
 
 
 def _inline(model: Model, destination: Path) -> tuple[Model, list[Loss]]:

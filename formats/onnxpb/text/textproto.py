@@ -17,9 +17,11 @@ from formats.codecs.contract import MAX_DEPTH
 from formats.errors import DecodeError, EncodeError, FormatError, LimitError
 from formats.onnxpb.text.textfile import (
     INTEGER_RANGES,
+    PIECE_BYTES,
     Limits,
     enum_name,
     fields_in_order,
+    joined,
     locate,
     message_of_fields,
     present_fields,
@@ -28,20 +30,20 @@ from formats.onnxpb.text.textfile import (
     wider,
 )
 from formats.onnxpb.wire.schema import ENUMS
+from formats.tensordata.sources.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from formats.onnxpb.wire.schema import MessageField
+    from formats.tensordata.sources.transform import Buffer
 
-    Scalar: TypeAlias = Callable[[Any, MessageField], Iterator[str]]
+    Scalar: TypeAlias = Callable[[Any, MessageField], Iterator[str | Source]]
 
 T = TypeVar("T")
 
 
 # Printing
-
-ESCAPED_BYTES = 1 << 20  # at a time: each byte is temporarily a separate string
 
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _BYTES = [chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}" for byte in range(256)]
@@ -57,15 +59,27 @@ def to_text(message: Any, is_shown: bool = False) -> str:
 
     Raises: EncodeError if a value does not fit its type; WireError if a tensor's typed data are damaged.
     """
-    output: list[str] = []
+    return joined(_parts(message, _shown if is_shown else _printed))
+
+
+def text_parts(message: Any) -> list[str | Source]:
+    """The parts of the text of a message: many bytes become text only when their part is read.
+
+    Raises: as `to_text` does.
+    """
+    return _parts(message, _printed)
+
+
+def _parts(message: Any, scalar: Scalar) -> list[str | Source]:
+    output: list[str | Source] = []
     try:
-        _print(message, "", output, _shown if is_shown else _printed)
+        _print(message, "", output, scalar)
     except RecursionError:
         raise EncodeError("the model is nested too deeply, or contains itself") from None
-    return "".join(output)
+    return output
 
 
-def _print(message: Any, indent: str, output: list[str], scalar: Scalar) -> None:
+def _print(message: Any, indent: str, output: list[str | Source], scalar: Scalar) -> None:
     """Append the lines of `message` to `output`."""
     for row, values in present_fields(message):
         if scalar is _shown and row.kind == "enum":
@@ -73,7 +87,9 @@ def _print(message: Any, indent: str, output: list[str], scalar: Scalar) -> None
         _print_field(row, values, indent, output, scalar)
 
 
-def _print_field(row: MessageField, values: Sequence[Any], indent: str, output: list[str], scalar: Scalar) -> None:
+def _print_field(
+    row: MessageField, values: Sequence[Any], indent: str, output: list[str | Source], scalar: Scalar
+) -> None:
     printed, value = 0, None
     try:
         for value in values:
@@ -91,7 +107,7 @@ def _print_field(row: MessageField, values: Sequence[Any], indent: str, output: 
         raise EncodeError(f"{row.name} holds {value!r:.80}, which does not fit its type") from error
 
 
-def _printed(value: Any, row: MessageField) -> Iterator[str]:
+def _printed(value: Any, row: MessageField) -> Iterator[str | Source]:
     """A scalar as text, in parts."""
     if row.kind in INTEGER_RANGES:
         number = int(index(value))
@@ -108,13 +124,36 @@ def _printed(value: Any, row: MessageField) -> Iterator[str]:
             text = value.translate(_CHARACTERS)
             text.encode()
             yield text
+        elif isinstance(value, Source):
+            yield from _escaped_pieces(value)
         else:
-            for start in range(0, len(value), ESCAPED_BYTES):
-                yield "".join(map(_BYTES.__getitem__, value[start : start + ESCAPED_BYTES]))
+            yield _escaped(value)
         yield '"'
 
 
-def _shown(value: Any, row: MessageField) -> Iterator[str]:
+def _escaped(data: Buffer) -> str:
+    return "".join(map(_BYTES.__getitem__, data))
+
+
+def _escaped_bytes(data: Buffer) -> bytes:
+    return _escaped(data).encode()
+
+
+def _escaped_pieces(source: Source) -> Iterator[Source]:
+    """The text of many bytes, in pieces; now, only their sizes are found out."""
+    import numpy as np
+
+    from formats.tensordata.sources.transform import Transform
+
+    escape = Transform("escape", 0, 0, _escaped_bytes)
+    sizes = np.array([len(text) for text in _BYTES])
+    for start in range(0, source.nbytes, PIECE_BYTES):
+        piece = source.slice(start, min(PIECE_BYTES, source.nbytes - start))
+        counts = np.bincount(np.frombuffer(piece.read(), np.uint8), minlength=len(_BYTES))
+        yield escape.of(piece, int(counts @ sizes))
+
+
+def _shown(value: Any, row: MessageField) -> Iterator[str | Source]:
     """A scalar as text, in parts, with floats in the form of C."""
     if row.kind in ("float", "double"):
         few, enough, rounded = (6, 9, to_float) if row.kind == "float" else (15, 17, float)

@@ -55,6 +55,9 @@ class RefusalError(UnsupportedError):
         separator = " " if len(self.reasons) == 1 else "\n  "
         super().__init__(separator.join((title, *self.reasons)))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return RefusalError, (self.refusals,), vars(self)
+
     def lines(self) -> list[str]:
         """The statement, then one line for each reason. If there is only one reason, all is in one line."""
         if len(self.reasons) == 1:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 import pytest
 from google.protobuf import json_format, text_format
@@ -17,7 +20,7 @@ from formats.errors import DecodeError, EncodeError, ExternalDataError, LimitErr
 from formats.ir import model as ir
 from formats.onnxpb.codecs import CODEC, JSON_CODEC, TEXT_CODEC
 from formats.onnxpb.options import OnnxOptions, TextOptions
-from formats.onnxpb.text import protojson, textproto
+from formats.onnxpb.text import protojson, textfile, textproto
 from formats.tensordata.engine import execute, to_bytes
 from formats.tensordata.file import File
 from formats.tensordata.sources.source import Literal
@@ -243,3 +246,49 @@ def test_unknown_fields_are_a_loss(notation: Notation) -> None:
     plan = notation.codec.plan(model, Path("m"), TextOptions())
     assert [("unknown_fields", "graph.node[1]")] == [(loss.kind, loss.where) for loss in plan.losses]
     assert ir.Model(graph=ir.Graph(node=[ir.Node(), ir.Node()])) == notation.codec.read(Literal(to_bytes(plan)), None)
+
+
+# Much data
+
+
+def much(nbytes: int) -> onnx.ModelProto:
+    """A model with a weight of this size, and another one."""
+    raw = bytes(range(256)) * (nbytes // 256) + bytes(nbytes % 256)
+    weights = [
+        onnx.TensorProto(name="w", data_type=onnx.TensorProto.UINT8, dims=[nbytes], raw_data=raw),
+        onnx.numpy_helper.from_array(np.arange(3, dtype="float32"), "v"),
+    ]
+    return onnx.helper.make_model(onnx.helper.make_graph([], "g", [], [], weights))
+
+
+@both
+@pytest.mark.parametrize("more", [0, 1, 2, 1 << 20])
+def test_what_is_written_in_pieces_is_one_text(notation: Notation, more: int) -> None:
+    """More bytes than are made text at a time give the text that protobuf writes, and that `to_text` returns."""
+    proto = much(textfile.PIECE_BYTES + more)
+    model = decoded(proto)
+    written = notation.written(model)
+    assert notation.their_to_text(proto).encode() == written
+    assert notation.to_text(model).encode() == written
+
+
+PEAK = """
+import re, sys, formats
+formats.convert(sys.argv[1], sys.argv[2], threads=1)
+print(int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) << 10)
+"""
+
+
+@pytest.mark.outer
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell the memory in use")
+@pytest.mark.parametrize("extension", ["textproto", "json"])
+def test_a_text_is_written_in_little_memory(extension: str, tmp_path: Path) -> None:
+    """The memory for 96 MiB of weights is less than these weights, though their text is larger."""
+    peaks = []
+    for name, nbytes in (("small", 1 << 10), ("large", 96 << 20)):
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(much(nbytes), path)
+        command = [sys.executable, "-c", PEAK, path, path.with_suffix(f".{extension}")]
+        peaks.append(int(subprocess.run(command, capture_output=True, check=True).stdout))
+        path.unlink()
+    assert peaks[1] - peaks[0] < 64 << 20

@@ -365,6 +365,15 @@ def test_a_backup_comes_back(verb: Any, old: Path) -> None:
     assert {1} == {file.stat().st_nlink for file in old.parent.iterdir()}
 
 
+@pytest.mark.parametrize("new", [{}, SPLIT], ids=str)
+def test_the_same_copy_again_leaves_the_backup_alone(new: Any, old: Path) -> None:
+    """A copy with a backup that runs twice, or again after it was killed, keeps the model from before the first run."""
+    formats.save(model(2), old.parent / "sub" / "a.onnx", parents=True, **new)
+    for _ in range(2):
+        done = formats.cp(old.parent / "sub" / "a.onnx", old, overwrite=True, backup=True, clean=True)
+        assert (expected(2), expected(1)) == (weights(old), weights(done.backup))
+
+
 @pytest.mark.parametrize(("verb", "beside"), [(formats.cp, False), (formats.mv, False), (formats.mv, True)])
 def test_a_data_file_that_the_new_model_also_uses_is_copied(verb: Any, beside: bool, old: Path) -> None:
     """If the new model has the data files of the old one, each has its own afterwards."""
