@@ -145,18 +145,40 @@ def metadata(model: onnx.ModelProto, count: int) -> None:
     model.opset_import.extend([helper.make_opsetid(f"domain{index}", 1) for index in range(count // 2)])
 
 
-def data_files(folder: Path, count: int) -> None:
-    """A model in as many data files as it has weights, and a long one in one data file."""
+def summed(model: onnx.ModelProto, count: int) -> None:
+    """Weights that one node sums."""
+    names = [f"k{index}" for index in range(count)]
+    model.graph.initializer.extend(map(number, names))
+    begin(model, [helper.make_node("Sum", [model.graph.input[0].name, *names], ["sum of all"])], "sum of all")
+
+
+def put_outside(folder: Path, count: int, add: Callable[[onnx.ModelProto, int], None], location: str) -> None:
+    """Add weights to the models that have data files, each in the file with its number, or all in the same."""
     for name in ("data.onnx", "models/data.onnx"):
         model = onnx.load(folder / name, load_external_data=False)
-        weights(model, count)
+        add(model, count)
         for index, tensor in enumerate(model.graph.initializer[-count:]):
-            numbered = tensor.raw_data
+            with (folder / name).with_name(location.format(index)).open("ab") as file:
+                places = {
+                    "location": Path(file.name).name,
+                    "offset": file.tell(),
+                    "length": file.write(tensor.raw_data),
+                }
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL
-            tensor.external_data.add(key="location", value=f"k{index}.bin")
-            (folder / name).with_name(f"k{index}.bin").write_bytes(numbered)
+            for key, value in places.items():
+                tensor.external_data.add(key=key, value=str(value))
         onnx.save(model, folder / name)
+
+
+def data_files(folder: Path, count: int) -> None:
+    """A model in as many data files as it has weights."""
+    put_outside(folder, count, weights, "k{}.bin")
+
+
+def external_weights(folder: Path, count: int) -> None:
+    """A model with many weights in one data file."""
+    put_outside(folder, count, summed, "all.bin")
 
 
 def models(folder: Path, count: int) -> None:
@@ -184,7 +206,9 @@ OF_FOLDERS = {f"{verb} of a folder": f"{verb} models" for verb in ("files", "ins
 IN_MODEL: dict[str, Callable[[onnx.ModelProto, int], None]] = {
     made.__name__: made for made in (nodes, weights, uses, constants, branches, nested, functions, ends, metadata)
 }
-IN_FOLDER: dict[str, Callable[[Path, int], None]] = {made.__name__: made for made in (data_files, models, entries)}
+IN_FOLDER: dict[str, Callable[[Path, int], None]] = {
+    made.__name__: made for made in (data_files, external_weights, models, entries)
+}
 
 
 def make(kind: str, count: int, folder: Path, *, for_edits: bool = False) -> None:
@@ -290,7 +314,7 @@ def copy_of(template: Path) -> Iterator[None]:
 
 
 def cost(use: str, template: Path) -> Cost:
-    """What a command line, or an edit of a model, takes in a copy of a folder."""
+    """What a command line, by its name or itself, or an edit of a model, takes in a copy of a folder."""
     with copy_of(template):
         gc.collect()
         gc.disable()  # as in a command; else only the larger sizes are searched for garbage
@@ -300,7 +324,7 @@ def cost(use: str, template: Path) -> Cost:
         if use in EDITS:
             EDITS[use](formats.load("image.onnx" if use == "uint8 and layout" else "m.onnx"))
         else:
-            run("formats", *(LINES | OF_FOLDERS)[use].split())
+            run("formats", *(LINES | OF_FOLDERS).get(use, use).split())
         gc.enable()
         return Cost(time.process_time() - before, resident_nbytes("VmHWM") - held)
 

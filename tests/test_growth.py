@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from formats.onnxpb.encryption import crypt
-from tests.growth import EDITS, IN_FOLDER, IN_MODEL, OF_FOLDERS, Cost, costs, make
+from tests.growth import EDITS, IN_FOLDER, IN_MODEL, OF_FOLDERS, Cost, costs, make, resident_nbytes
 from tests.routes import LINES
 from tests.systems import NIGHT, OF_THE_DAY
 
@@ -29,12 +29,30 @@ LEAST = Cost(0.1, 16 << 20) if NIGHT else Cost(0.02, sys.maxsize)  # less is not
 # The small and the large size of each kind.
 BY_DAY = dict.fromkeys(IN_MODEL, (400, 4000)) | dict.fromkeys(IN_FOLDER, (50, 500))
 BY_NIGHT = dict.fromkeys(IN_MODEL, (4000, 40_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
+BY_DAY["external_weights"], BY_NIGHT["external_weights"] = BY_DAY["weights"], BY_NIGHT["weights"]
 BY_NIGHT["functions"] = (2000, 20_000)  # files for RTen and onnxruntime have at most a million tables
 SIZES = BY_NIGHT if NIGHT else BY_DAY
 # The sizes of each day of what once grew with the square, which small sizes do not always show.
 EACH_DAY = dict.fromkeys(product(("rename all", "opset up"), ("branches",)), (2000, 20_000))
 EACH_DAY["files of a folder", "models"] = BY_DAY["models"]
 CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES), *product(OF_FOLDERS, IN_FOLDER)]
+# The bytes of memory that each further weight in a data file may take.
+BYTES = {
+    "files data.onnx": 1300,
+    "rm models/data.onnx": 1300,
+    "mv models/data.onnx there/ --parents": 1300,
+    "mv models/data.onnx models/moved.onnx": 1700,
+    "cp models/data.onnx models/copy.onnx": 1700,
+    "convert data.onnx new.onnxz": 1700,
+    "convert data.onnx new.onnx --no-external-data": 1700,
+    "convert data.onnx data.onnx --force": 1900,
+    "edit data.onnx data.onnx --force --metadata a=b": 1900,
+    "inspect data.onnx": 2000,
+    "convert data.onnx new.onnx": 2100,
+    "convert data.onnx new.rten": 2100,
+    "diff data.onnx models/data.onnx": 2500,
+}
+FEW, MANY = (4000, 200_000) if NIGHT else (1000, 16_000)
 PARTS = 20 if NIGHT else 24
 PARTS_OF_EDITS = 5
 
@@ -99,8 +117,19 @@ def test_work_grows_with_the_number(
 
 def measured(use: str, folders: list[Path]) -> list[Cost]:
     """What a use takes in each folder; by night in a process that has nothing else in memory."""
-    if not NIGHT:
-        return costs(use, folders)
+    return measured_alone(use, folders) if NIGHT else costs(use, folders)
+
+
+@pytest.mark.skipif(not resident_nbytes("VmHWM"), reason="needs the peak of memory, as Linux counts it")
+@pytest.mark.parametrize("line", BYTES)
+def test_an_external_weight_takes_little_memory(line: str, folder_of: Callable[[str, int, bool], Path]) -> None:
+    """Each weight in a data file takes about a KiB, or little more in verbs that hold old and new places of all."""
+    few, many = measured_alone(line, [folder_of("external_weights", count, False) for count in (FEW, MANY)])
+    assert (many.nbytes - few.nbytes) / (MANY - FEW) <= BYTES[line]
+
+
+def measured_alone(use: str, folders: list[Path]) -> list[Cost]:
+    """What a use takes in each folder, in a process that has nothing else in memory."""
     command = [sys.executable, "-m", "tests.growth", use, *map(str, folders)]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True, check=True)
     return [Cost(*each) for each in json.loads(done.stdout)]

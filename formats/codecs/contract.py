@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.errors import CryptError, OptionError, UnsupportedError
+from formats.ir import walk
+from formats.ir.storage import moved_entries
 from formats.options import (
     ASKED,
     SWITCH,
@@ -29,7 +31,7 @@ from formats.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from formats.codecs.keys import Key
     from formats.ir.model import Model
@@ -309,8 +311,13 @@ class Codec(ABC):
         """As `read`, but files with faults whose meaning is clear are read, too; the losses name the faults."""
         return self.read(source, path, options), ()
 
-    def plan_graph(self, model: Model, destination: Path) -> FilePlan:
-        """The file of a model whose data files are already where its references say."""
+    def plan_graph(self, model: Model, destination: Path, new: Callable[[str], str | None]) -> FilePlan:
+        """The file of a model whose data files are already there, each at what `new` returns for its location.
+
+        `None` is for the old location. The references of the model may be changed.
+        """
+        for _, tensor in walk.external_tensors(model):
+            tensor.external_data = moved_entries(tensor, new)
         return self.plan(model, destination, self.options()).files[-1]
 
     def data_files(self, options: Any) -> DataFileOptions:

@@ -110,6 +110,10 @@ class Undecoded(Protocol):
         """Whether an element may contain a tensor with external data."""
 
     @property
+    def may_have_references(self) -> bool:
+        """What `has_references` is at least, without decoding anything to know."""
+
+    @property
     def segments(self) -> list[bytes | Source]:
         """The elements as they are in the file, including their tags."""
 
@@ -125,11 +129,24 @@ class Undecoded(Protocol):
         Raises: DecodeError.
         """
 
+    def each(self) -> Iterator[Any]:
+        """The elements, few of which are in memory at a time.
+
+        Raises: DecodeError.
+        """
+
     def of(self, family: Any) -> Undecoded:
         """The same elements, as messages of the family with these tables."""
 
     def differing(self, other: Undecoded) -> Differing | None:
         """Where this list and another differ, without decoding equal elements; `None` if this is not possible."""
+
+
+class UndecodedEntries(Undecoded, Protocol):
+    """The entries of a tensor's external data, left as they are in the file."""
+
+    def pairs(self) -> list[tuple[str | None, str | None]]:
+        """The key and the value of each."""
 
 
 if TYPE_CHECKING:
@@ -459,6 +476,8 @@ class Tensor(Message):
     """
 
     message: ClassVar[str] = "TensorProto"
+    if TYPE_CHECKING:
+        undecoded: ClassVar[Mapping[str, UndecodedEntries]]
     dims: list[int] = field(default_factory=list)
     data_type: int | None = None
     segment: Submessage[TensorSegment] = MISSING

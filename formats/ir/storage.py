@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import ExternalDataError, TensorDataError
 from formats.ir import dtypes, walk
+from formats.ir.copies import shallow
 from formats.ir.model import EXTERNAL, Message, StringStringEntry, Tensor, entries, set_fields
 from formats.tensordata.sources.source import Literal, Source
 
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     from formats.ir.dtypes import DataType
-    from formats.ir.model import Attribute, Model
+    from formats.ir.model import Attribute, Model, UndecodedEntries
     from formats.tensordata.file import File
 
-STORAGE = frozenset(("raw_data", *dtypes.TYPED_FIELDS, "external_data", "data_location", "external_source"))
+# The keys of a tensor that are about its elements; of its lists, only the entries of external data can be undecoded.
+STORAGE = frozenset(
+    ("raw_data", *dtypes.TYPED_FIELDS, "external_data", "undecoded", "data_location", "external_source")
+)
 
 
 def data_type(tensor: Tensor) -> DataType:
@@ -216,8 +220,15 @@ def _stored(tensor: Tensor, **storage: Any) -> Tensor:
 
 
 def entries_of(tensor: Tensor) -> list[tuple[str | None, str | None]]:
-    """The key and the value of each entry of the tensor's external data."""
+    """The key and the value of each entry of the tensor's external data; what is undecoded stays so."""
+    undecoded = _undecoded_entries(tensor)
+    if undecoded is not None:
+        return undecoded.pairs()
     return [(entry.key, entry.value) for entry in entries(tensor, "external_data")]
+
+
+def _undecoded_entries(tensor: Tensor) -> UndecodedEntries | None:
+    return None if "external_data" in vars(tensor) else tensor.undecoded.get("external_data")
 
 
 def external_places(tensor: Tensor) -> dict[str, str]:
@@ -230,11 +241,18 @@ def location_of(tensor: Tensor) -> str:
     return next((value or "" for key, value in entries_of(tensor) if key == "location"), "")
 
 
-def change_location(tensor: Tensor, new: Callable[[str], str | None]) -> None:
-    """Change the location in the tensor's external data to what `new` returns for it; `None` changes nothing."""
-    for entry in entries(tensor, "external_data"):
+def moved_entries(tensor: Tensor, new: Callable[[str], str | None]) -> list[StringStringEntry]:
+    """Copies of the entries of the tensor's external data, with what `new` returns for the location in its place.
+
+    `None` changes nothing. The entries of the tensor stay as they are, also undecoded.
+    """
+    undecoded = _undecoded_entries(tensor)
+    moved = map(shallow, entries(tensor, "external_data")) if undecoded is None else undecoded.decode()
+    listed: list[StringStringEntry] = [*moved]
+    for entry in listed:
         if entry.key == "location":
             entry.value = new(entry.value or "") or entry.value
+    return listed
 
 
 def with_reference(

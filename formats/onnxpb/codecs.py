@@ -6,14 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from formats.codecs.contract import READ_DEFAULTS, Codec, DataFileOptions, Match
+from formats.ir import walk
+from formats.ir.copies import shallow
+from formats.ir.storage import moved_entries
 from formats.onnxpb.options import CryptOptions, OnnxOptions, TextOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from formats.codecs.contract import Checksum, ReadOptions
-    from formats.ir.model import Model
+    from formats.ir.model import Model, Tensor
     from formats.tensordata.plan import FilePlan, Loss, WritePlan
     from formats.tensordata.sources.source import Source
 
@@ -79,12 +82,19 @@ class OnnxCodec(Codec):
 
         return plan_model(model, destination, options)
 
-    def plan_graph(self, model: Model, destination: Path) -> FilePlan:
-        """The message as it is."""
+    def plan_graph(self, model: Model, destination: Path, new: Callable[[str], str | None]) -> FilePlan:
+        """The message with other locations; there are never two references of all tensors in memory."""
         from formats.onnxpb.wire.encoder import encode
         from formats.tensordata.plan import FilePlan, lay_out
 
-        writes, nbytes = lay_out(encode(model))
+        def moved(tensor: Tensor) -> Tensor:
+            if not walk.is_external(tensor):
+                return tensor
+            copy = shallow(tensor)
+            copy.external_data = moved_entries(tensor, new)
+            return copy
+
+        writes, nbytes = lay_out(encode(model, moved))
         return FilePlan(destination, nbytes, tuple(writes))
 
     def data_files(self, options: OnnxOptions) -> DataFileOptions:

@@ -152,7 +152,7 @@ def open_files(
     return OpenedFiles(ModelFiles(path, codec.name, tuple(files)), model, source, model_file, data, unread)
 
 
-def _data_files(model: Model, model_file: File) -> tuple[dict[str, File], dict[str, AbsentFile]]:
+def _data_files(model: Model, model_file: File | None) -> tuple[dict[str, File], dict[str, AbsentFile]]:
     """The data files of a model by location, and those that are missing or too short for a tensor."""
     data: dict[str, File] = {}
     absent: dict[str, AbsentFile] = {}
@@ -217,15 +217,20 @@ def _used_by(other: Naming, files: Mapping[str, File]) -> set[str] | None:
     """
     if other.is_too_large:
         return None
-    try:
-        _, _, model = read_decoded(other.path)
-    except (FormatError, OSError):  # perhaps only its data is missing
-        named = other.references()
-        return None if named is None else {location for location in files if os.path.normpath(location) in named}
-    sources = (tensor.external_source for _, tensor in walk.external_tensors(model))
-    used = {file.path for source in sources if source is not None for file in source.files()}
-    model.close()
-    return {location for location, file in files.items() if file.path in used}
+    named = other.references()
+    if named is None:  # it may be a model in another format
+        try:
+            _, _, model = read_decoded(other.path)
+        except (FormatError, OSError):
+            return None
+        named = {os.path.normpath(location) for location in _data_files(model, None)[0]}
+        model.close()
+    used = {os.path.realpath(other.path.parent / location) for location in named}
+    return {
+        location
+        for location, file in files.items()
+        if os.path.normpath(location) in named or os.path.realpath(file.path) in used
+    }
 
 
 class FileLayout(NamedTuple):

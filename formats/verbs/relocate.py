@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from formats.codecs import lookup
 from formats.codecs.contract import HEAD_BYTES, READ_DEFAULTS
 from formats.errors import DecodeError, FormatError, TensorDataError, UnsupportedError, no_directory
-from formats.ir import walk
-from formats.ir.storage import change_location
 from formats.onnxpb.external.other_graphs import note_written
 from formats.options import SWITCH, make_each_options, names_of, option, progress_option, settle
 from formats.tensordata.engine import EngineOptions
@@ -361,8 +359,6 @@ def _relocated(request: _Request, opened: OpenedFiles) -> Relocation:
         others = [name for location, name in names.items() if not _is_there(dst.parent / name, opened.data[location])]
         stays = _check_replaced(dst, others, src if in_place else None) - {dst.parent / name for name in names.values()}
         left = sorted(stays)
-    for _, tensor in walk.external_tensors(opened.model):
-        change_location(tensor, names.get)
     written, replaced = _write(request, opened, names, left)
     kept = replaced.stays if replacement.clean or replacement.backup else tuple((path, LEFT) for path in left)
     removed: tuple[Path, ...] = ()
@@ -478,7 +474,7 @@ def _write(
     changes = any(location != name for location, name in names.items())
     graph = whole_file(dst, opened.source)
     if changes:
-        graph = lookup.by_name(opened.listed.format).plan_graph(opened.model, dst)
+        graph = lookup.by_name(opened.listed.format).plan_graph(opened.model, dst, names.get)
     files, renamed = _files(request, opened, new, graph, changes=changes)
     if renamed:
         opened.file.check_in_place()

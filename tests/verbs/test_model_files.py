@@ -280,6 +280,25 @@ def test_a_graph_whose_data_is_missing_can_be_read(tmp_path: Path) -> None:
     assert ["a.onnx", "b.onnx", "common.bin", "other.onnx"] == names(tmp_path)
 
 
+def test_another_graph_is_asked_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another graph, only the references count, also through a link; a text that is called a graph is read."""
+    shared(tmp_path)
+    (tmp_path / "link.bin").symlink_to("common.bin")
+    formats.convert(tmp_path / "b.onnx", tmp_path / "text.textproto")
+    content = (tmp_path / "b.onnx").read_bytes()
+    (tmp_path / "b.onnx").write_bytes(content.replace(b"\x0acommon.bin", b"\x0a./link.bin"))
+    read = []
+    decoded = model_files.read_decoded
+    monkeypatch.setattr(
+        model_files, "read_decoded", lambda path, *given: read.append(path.name) or decoded(path, *given)
+    )
+    assert ["", "b.onnx uses it, too"] == [file.stays for file in formats.files(tmp_path / "a.onnx").files]
+    assert ["a.onnx"] == read
+    (tmp_path / "text.textproto").replace(tmp_path / "b.onnx")
+    assert ["", "b.onnx uses it, too"] == [file.stays for file in formats.files(tmp_path / "a.onnx").files]
+    assert ["a.onnx", "a.onnx", "b.onnx"] == read
+
+
 def test_models_in_one_file_need_no_other_graph(tmp_path: Path) -> None:
     """A model without data files can be moved and removed next to a broken graph."""
     formats.save(model(), tmp_path / "a.onnx")

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, ExternalDataError
 from formats.ir import dtypes
@@ -61,6 +61,13 @@ class MissingDataError(ExternalDataError):
         super().__init__(f"the data file of {model.name} does not exist; copy it to this place")
 
 
+class Ranges(NamedTuple):
+    """The starts and the ends of ranges that do not overlap, in their order; a tuple of each takes more memory."""
+
+    starts: list[int]
+    ends: list[int]
+
+
 class DataFiles:
     """The data files of one model, each opened once, and their used ranges.
 
@@ -87,7 +94,7 @@ class DataFiles:
         self.hard_links = hard_links
         self.files: dict[str, File] = {}  # by location
         self.opened: dict[tuple[int, int], File] = {}  # by device and inode: several locations may lead to one file
-        self.ranges: dict[File, list[tuple[int, int]]] = {}
+        self.ranges: dict[File, Ranges] = {}
         self._model_file = model_file
         self._link = link
         self._allow_absent = allow_absent
@@ -283,17 +290,15 @@ class DataFiles:
 
     def claim(self, file: File, start: int, end: int) -> None:
         """Record that a tensor uses the bytes from `start` to `end` of a file."""
-        ranges = self.ranges.setdefault(file, [])
-        if ranges and ranges[-1][1] <= start < end:  # as in most files
-            ranges.append((start, end))
+        starts, ends = self.ranges.setdefault(file, Ranges([], []))
+        index = bisect_left(starts, start)
+        is_last = index == len(starts)
+        if start == end or (not is_last and (starts[index], ends[index]) == (start, end)):
             return
-        index = bisect_left(ranges, (start, end))
-        if start == end or (index < len(ranges) and ranges[index] == (start, end)):
-            return
-        before, after = ranges[index - 1 : index] if index else [], ranges[index : index + 1]
-        if any(other[0] < end and start < other[1] for other in before + after):
+        if (index and ends[index - 1] > start) or (not is_last and starts[index] < end):
             raise ExternalDataError(f"the bytes {start} to {end} overlap those of another tensor")
-        ranges.insert(index, (start, end))
+        starts.insert(index, start)
+        ends.insert(index, end)
 
 
 def _check_length(size: int, expected: int | None) -> None:

@@ -168,8 +168,13 @@ def plan_model(model: Model, destination: Path, options: OnnxOptions) -> WritePl
 def _graph_alone(model: Model, destination: Path, weights: Weights, files: Mapping[str, File]) -> WritePlan:
     """How to write the graph of a model whose data `files`, by location, stay as they are."""
     locations = {file: location for location, file in files.items()}
-    outside = {id(tensor): locations[file] for _, tensor, source in weights.outside for file in source.files()}
-    staying = {tensor.where for tensor in weights.outside}
+    outside = {
+        id(tensor): locations[file]
+        for _, tensor, source in weights.outside
+        for file in source.files()
+        if location_of(tensor) != locations[file]
+    }
+    staying = {tensor.where for tensor in weights.outside} if weights.losses else ()
     losses = [loss for loss in weights.losses if loss.where not in staying]  # others are of data that moves
     plan = plan_files([PlacedModel(model, destination, weights.inside, outside)], ExternalLayout(OnnxOptions()), losses)
     names = listed([*files], MAX_NAMES)
@@ -346,8 +351,8 @@ def _beyond_limit(data_files: ExternalLayout, destination: Path) -> Iterator[Los
 class PlacedModel(NamedTuple):
     """A model that will be written to a file.
 
-    By the `id` of tensors, `inside` has the raw data of those that go inside, and `outside` the locations of those that
-    stay outside, where they are.
+    By the `id` of tensors, `inside` has the raw data of those that go inside, and `outside` the locations of those
+    whose data stay where they are, but not under the location that they have.
     """
 
     model: Model
@@ -395,7 +400,7 @@ def _stored(
         file_offset = data_files.files[place.file].start + place.offset
         return _referring(tensor, names[place.file], file_offset, place.nbytes, checksums[place.file])
     if location := placed.outside.get(id(tensor)):
-        return tensor if location_of(tensor) == location else _elsewhere(tensor, location)
+        return _elsewhere(tensor, location)
     source = placed.inside.get(id(tensor))
     return tensor if source is None else with_raw_data(tensor, source)
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from formats.errors import DecodeError, FormatError, LimitError, WireError
 from formats.ir import walk
 from formats.ir.archive_link import ARCHIVE
-from formats.ir.model import Model, StringStringEntry
+from formats.ir.model import Message, Model, StringStringEntry, Tensor
 from formats.ir.storage import entries_of
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.tables import MessageRow, SourceRow, tables
@@ -39,6 +39,7 @@ from formats.tensordata.sources.source import Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from formats.ir.model import Undecoded
     from formats.onnxpb.wire.tables import MessageTable
 
 EXTENSION = ".onnx"  # other tools also write this format, and a location in it may be any file
@@ -105,13 +106,12 @@ class OtherGraphs:
         """
         if not (files and self._folder.graphs):
             return []
-        graphs = self._folder.naming(self._folder.names_of(files))
-        return [graph for graph in graphs if graph.path not in self._but]
+        return self._folder.naming(self._folder.names_of(files), self._but)
 
     def linked(self, archive: Path) -> list[Path]:
         """The graphs that may be linked to an archive in the folder."""
         names = self._folder.names_of([archive]) if self._folder.graphs else set()
-        return [path for path in self._folder.linked(names) if path not in self._but]
+        return self._folder.linked(names, self._but)
 
 
 @contextmanager
@@ -205,28 +205,29 @@ class _Folder:
         target = os.path.realpath(self.path / link)
         return target in targets or os.path.isdir(target)  # noqa: PTH112 - a text
 
-    def naming(self, names: set[str] | None) -> list[Naming]:
+    def naming(self, names: set[str] | None, but: Collection[Path]) -> list[Naming]:
         """The graphs with one of the names in a reference, or with any reference if `names` is `None`."""
         rest = MAX_DECODED_BYTES
         graphs = []
-        for name, answer in self._with_names(references_in, names):
+        for name, answer in self._with_names(references_in, names, but):
             is_too_large = answer.cost > rest
             rest -= 0 if is_too_large else answer.cost
             graphs.append(Naming(self.path / name, is_too_large))
         return graphs
 
-    def linked(self, names: set[str] | None) -> list[Path]:
+    def linked(self, names: set[str] | None, but: Collection[Path]) -> list[Path]:
         """The graphs that are linked to an archive with one of the names, or to any if `names` is `None`."""
-        return [self.path / name for name, _ in self._with_names(archives_in, names)]
+        return [self.path / name for name, _ in self._with_names(archives_in, names, but)]
 
-    def _with_names(self, ask: Ask, names: set[str] | None) -> list[tuple[str, References]]:
+    def _with_names(self, ask: Ask, names: set[str] | None, but: Collection[Path]) -> list[tuple[str, References]]:
         """The graphs with one of these names in their answer, or with any if `names` is `None`, or without an answer.
 
-        Graphs that changed are asked first.
+        Graphs that changed are asked first. Those at `but` are not, and none of them is an answer.
         """
+        unasked = {path.name for path in but if path.parent == self.path}
         answers, changed, by_name = self._answers[ask], self._changed[ask], self._by_name[ask]
         rest = MAX_DECODED_BYTES
-        for graph in sorted(changed):
+        for graph in sorted(changed - unasked):
             for name in _keys_of(answers.pop(graph, NONE)):
                 by_name[name].discard(graph)
             if graph in self.graphs:
@@ -236,9 +237,11 @@ class _Folder:
                     answers[graph] = answer
                 for name in _keys_of(answer):
                     by_name.setdefault(name, set()).add(graph)
-        changed.clear()
-        graphs = answers if names is None else set[str]().union(*(by_name.get(name, ()) for name in (None, *names)))
-        return [(graph, answers[graph]) for graph in sorted(graphs)]
+        changed &= unasked
+        graphs = (
+            answers.keys() if names is None else set[str]().union(*(by_name.get(name, ()) for name in (None, *names)))
+        )
+        return [(graph, answers[graph]) for graph in sorted(graphs - unasked)]
 
 
 def _keys_of(answer: References) -> Iterable[str | None]:
@@ -325,11 +328,21 @@ def references(path: str) -> set[str]:
 
     Raises: FormatError if it cannot be read; OSError if the file cannot.
     """
+    locations: set[str] = set()
+
+    def note(message: Message) -> None:
+        for _, tensor in walk.visit(message, Tensor, enter=look_through, only=walk.is_external):
+            locations.update(value or "" for key, value in entries_of(tensor) if key == "location")
+
+    def look_through(undecoded: Undecoded) -> None:  # a list of a million tensors is never in memory
+        for element in undecoded.each() if undecoded.may_have_references else ():
+            note(element)
+
     model = decode(File.open(Path(path)).span(), Model)
     if model.graph is None:
         raise DecodeError("there is no graph in it", path=Path(path))
-    entries = (entry for _, tensor in walk.external_tensors(model) for entry in entries_of(tensor))
-    return {os.path.normpath(value or "") for key, value in entries if key == "location"}
+    note(model)
+    return set(map(os.path.normpath, locations))
 
 
 def archives_in(path: str, _: int) -> References:
@@ -348,11 +361,12 @@ def archives_in(path: str, _: int) -> References:
 
 def _names_in(data: bytes) -> frozenset[str] | None:
     """The names in all locations of a graph, if all have the usual encoding."""
-    matches = [*_LOCATION.finditer(data)]
-    if len(matches) != data.count(KEY):
-        return None
+    locations, count = set(), 0
+    for match in _LOCATION.finditer(data):
+        locations.add(data[match.end() : match.end() + match[1][0]])
+        count += 1
     try:
-        return _parts({data[match.end() : match.end() + match[1][0]].decode() for match in matches})
+        return _parts({location.decode() for location in locations}) if count == data.count(KEY) else None
     except UnicodeDecodeError:
         return None
 

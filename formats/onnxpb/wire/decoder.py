@@ -20,7 +20,7 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.fields_in_source import FieldsInSource
+from formats.onnxpb.wire.fields_in_source import Entries, FieldsInSource, is_usual_entry
 from formats.onnxpb.wire.tables import (
     BytesRow,
     FixedWidthRow,
@@ -64,6 +64,7 @@ FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request co
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
 RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
 NUMPY_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
+PLACE_BYTES = 1 << 9  # of entries of external data that stay undecoded; a usual tensor has a fifth
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 
 # The possible first bytes of the field data_location with the value EXTERNAL: as short as possible, or with a tag or
@@ -94,13 +95,14 @@ def decode(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH, *
 
 def decode_and_look(source: Source, message_class: type[T], max_depth: int = MAX_DEPTH) -> tuple[T, bool]:
     """The message as `decode` returns it, and whether some tensor in it may have external data."""
-    return decode_in(tables(), message_class.message, source, max_depth)  # type: ignore[attr-defined]
+    message, decoder = decode_in(tables(), message_class.message, source, max_depth)  # type: ignore[attr-defined]
+    return message, decoder.may_have_references()
 
 
 def decode_in(
     family: Tables, name: str, source: Source, max_depth: int = MAX_DEPTH, *, at_once: bool = False
-) -> tuple[Any, bool]:
-    """The message with this name, of the classes of the family, and whether some tensor may have external data.
+) -> tuple[Any, MessageDecoder]:
+    """The message with this name, of the classes of the family, and what decoded it.
 
     Raises: DecodeError as `decode` does.
     """
@@ -109,7 +111,7 @@ def decode_in(
         decoder = MessageDecoder(source, max_depth, family, at_once=at_once)
         decoder.merge(values, family[name], 0, source.nbytes, 0)
         decoder.join()
-        return _made(family[name], values), decoder.may_have_references()
+        return _made(family[name], values), decoder
 
 
 @dataclass(slots=True)
@@ -301,6 +303,8 @@ class MessageDecoder:
             if row.table.finish:
                 row.table.finish(present)
             return
+        if row.name in values.get("undecoded", ()) and row.is_place:
+            self.decode_undecoded(values, row.name)
         inner = Reading({}, row.table, reading.depth + 1, window)
         self.large(inner, begin, end)
         if row.is_visited and self.visit:
@@ -362,6 +366,25 @@ class MessageDecoder:
         lists = dict(values["undecoded"])
         values[name] = lists.pop(name).decode()
         values["undecoded"] = lists
+
+    def stays_as_entry(self, reading: Reading, row: MessageRow, begin: int, end: int) -> bool:
+        """Whether the message in `data[begin:end]` of a reading stays undecoded, as an entry of external data.
+
+        If not, those before it are decoded.
+        """
+        values = reading.values
+        lists = values.get("undecoded", {})
+        if row.name not in values and reading.depth < self.max_depth:
+            field = reading.data[begin - 2 : end]
+            places = lists.get(row.name) or Entries(b"", self.tables)
+            if is_usual_entry(field) and len(places.data) + len(field) <= PLACE_BYTES:
+                self.messages += 1
+                places.data += field
+                values["undecoded"] = {row.name: places}
+                return True
+        if row.name in lists:
+            self.decode_undecoded(values, row.name)
+        return False
 
     def numbers_in_source(self, reading: Reading, tag: int, start: int, end: int) -> int:
         """The end of the numbers behind tags from `start` of the source on if they stay there; else `start`."""
@@ -478,6 +501,8 @@ class MessageDecoder:
             raise
         if reading.table is self.tensor and values.get("data_location") == EXTERNAL:
             self.has_references = True
+            if self.tables is tables():  # a dict that grows when the data is located leaves a hole in memory
+                values.setdefault("external_source")
         return end
 
     def payload(self, reading: Reading, row: FieldRow, begin: int, end: int) -> Any:
@@ -501,14 +526,18 @@ class MessageDecoder:
             self.set_source(reading.values, row, part)
         elif type(row) is IntegerRow or type(row) is FixedWidthRow:
             numbers = unpack_numbers(data[begin:end], row.number_type)
-            reading.values.setdefault(row.name, []).extend(numbers)
+            before = reading.values.setdefault(row.name, numbers)
+            if before is not numbers:
+                before.extend(numbers)
         else:  # a PresenceRow
             reading.values[row.name] = True
         return None
 
     def message(self, reading: Reading, row: MessageRow, begin: int, end: int) -> Any:
-        """The message in `data[begin:end]`; `None` if it was shown to `visit` or merged into the one that is there."""
+        """The message in `data[begin:end]`; `None` if it was shown to `visit`, merged into one there, or stays so."""
         table, depth = row.table, reading.depth + 1
+        if row.is_place and self.stays_as_entry(reading, row, begin, end):
+            return None
         if row.is_visited:
             self.visited_message(Reading({}, table, depth, reading.data, reading.origin), begin, end)
             return None
@@ -621,6 +650,8 @@ def _locate(error: FormatError, values: dict[str, Any], row: FieldRow | None, fi
     if error.file_offset is None:
         error.file_offset = file_offset
     if row:
-        is_element = row.repeated and isinstance(row, MessageRow)
-        step = f"{row.name}[{len(values.get(row.name, ()))}]" if is_element else row.name
+        step = row.name
+        if row.repeated and isinstance(row, MessageRow):
+            places = values.get("undecoded", {}).get(row.name) if row.is_place else None
+            step += f"[{len(places.pairs() if places else values.get(row.name, ()))}]"
         error.where = f"{step}.{error.where}" if error.where else step

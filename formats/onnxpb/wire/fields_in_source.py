@@ -14,7 +14,7 @@ from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.encoder import encode
-from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, SourceRow
+from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, SourceRow, tables
 from formats.onnxpb.wire.varints import (
     WireType,
     check_packed,
@@ -27,16 +27,19 @@ from formats.onnxpb.wire.varints import (
 from formats.tensordata.sources.source import Literal, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from formats.ir.model import Undecoded
     from formats.onnxpb.wire.decoder import MessageDecoder
     from formats.onnxpb.wire.tables import MessageTable, Tables
 
-PIECE_BYTES = 1 << 16  # larger ranges of fields are not copied
+PIECE_BYTES = 1 << 16  # of fields that are decoded one after the other; larger ranges are not copied
 CHECKED_BYTES = 1 << 20  # of fields that are checked together
 SEEN_BYTES, MAX_SEEN = 1 << 8, 1 << 12  # the largest part of an element, and the number of parts, that are remembered
 _LEN = int(WireType.LEN)
+_ENTRY_TAG = tables()["TensorProto"].by_name["external_data"].tag[0]
+_KEY_TAG, _VALUE_TAG = (tables()["StringStringEntryProto"].by_name[name].tag[0] for name in ("key", "value"))
+MIN_ENTRY_BYTES = 6  # three tags and three sizes
 
 
 class FieldsInSource:
@@ -74,6 +77,11 @@ class FieldsInSource:
                 self._has_references = True
             else:
                 self._decoded.append(elements)
+        return self._has_references or self._is_doubtful
+
+    @property
+    def may_have_references(self) -> bool:
+        """Whether some element seems to hold a tensor with external data."""
         return self._has_references or self._is_doubtful
 
     def add(self, start: int, stop: int, largest_nbytes: int, has_references: bool | None) -> None:
@@ -216,6 +224,22 @@ class FieldsInSource:
             raise
         return values[self.name], decoder.has_references
 
+    def each(self) -> Iterator[Any]:
+        """The elements, few of which are in memory at a time.
+
+        Raises: DecodeError as `decode` does, with a place that does not count the elements before.
+        """
+        for start, stop in self.ranges:
+            if element := self.known.get(start):
+                yield element
+                continue
+            while start < stop:
+                nbytes = end_of_whole_fields(self.source.read(start, min(PIECE_BYTES, stop - start)))
+                piece = copy(self)
+                piece.ranges, piece.known, piece._decoded = [(start, start + nbytes if nbytes else stop)], {}, []
+                yield from piece.decode()
+                start = piece.ranges[0][1]
+
     def differing(self, other: Undecoded) -> Differing | None:
         """The elements between the equal ends of the lists; of two long lists that differ little, few are decoded."""
         if not isinstance(other, FieldsInSource) or not self._is_one_range or not other._is_one_range:
@@ -247,6 +271,70 @@ class FieldsInSource:
         between = copy(self)
         between.ranges, between._decoded = [(start + first_nbytes, stop - last_nbytes)], []
         return between.decode() if stop - start > first_nbytes + last_nbytes else []
+
+
+class Entries:
+    """The entries of a tensor's external data, undecoded: the fields as they are in the file, in their order.
+
+    A model may have a million small tensors, and three messages of each would take more memory than all else.
+    """
+
+    __slots__ = ("data", "tables")
+
+    largest_nbytes = 0
+    has_references = may_have_references = False  # it is the tensor around them that has
+
+    def __init__(self, data: bytes, tables: Tables) -> None:
+        self.data, self.tables = data, tables
+
+    def of(self, family: Tables) -> Entries:
+        """The same entries, as messages of the family with these tables."""
+        return Entries(self.data, family)
+
+    @property
+    def segments(self) -> list[bytes | Source]:
+        """The fields of the entries."""
+        return [self.data]
+
+    def check(self) -> None:
+        """Return nothing: the fields were checked before they came here."""
+
+    def pairs(self) -> list[tuple[str | None, str | None]]:
+        """The key and the value of each."""
+        data, start = self.data, 0
+        pairs: list[tuple[str | None, str | None]] = []
+        while start < len(data):
+            middle, end = start + 4 + data[start + 3], start + 2 + data[start + 1]
+            pairs.append((data[start + 4 : middle].decode(), data[middle + 2 : end].decode()))
+            start = end
+        return pairs
+
+    def decode(self) -> list[Any]:
+        """The entries."""
+        entry_class = self.tables["StringStringEntryProto"].message_class
+        return [entry_class(key=key, value=value) for key, value in self.pairs()]
+
+    def each(self) -> Iterator[Any]:
+        """The entries."""
+        return iter(self.decode())
+
+    def differing(self, other: Undecoded) -> None:
+        """Return nothing: few entries are compared one by one."""
+
+
+def is_usual_entry(field: bytes) -> bool:
+    """Whether a field is an entry of external data as most writers encode it: a key, and a value, in ASCII.
+
+    All sizes in it are one byte.
+    """
+    if len(field) < MIN_ENTRY_BYTES or not field.isascii():
+        return False
+    middle = 4 + field[3]
+    return (
+        (field[0], field[1], field[2]) == (_ENTRY_TAG, len(field) - 2, _KEY_TAG)
+        and middle + 2 <= len(field)
+        and (field[middle], field[middle + 1]) == (_VALUE_TAG, len(field) - middle - 2)
+    )
 
 
 def _count_equal(mine: Iterable[bytes], theirs: Iterable[bytes]) -> int:

@@ -85,12 +85,13 @@ class FixedWidthRow(FieldRow):
 class MessageRow(FieldRow):
     """A message with this table.
 
-    A list of them is left undecoded if it is long and `is_bulk`. One that `is_visited` is shown to the `visit` of the
-    decoder, and then forgotten.
+    A list of them is left undecoded if it is long and `is_bulk`, or if it is short and they are entries of external
+    data (`is_place`). One that `is_visited` is shown to the `visit` of the decoder, and then forgotten.
     """
 
     table: MessageTable
     is_bulk: bool = False
+    is_place: bool = False
     is_visited: bool = False
 
 
@@ -195,7 +196,9 @@ def _row_of(message: str, field: MessageField, all_tables: Tables, family: Famil
     fixed = _FIXED.get(field.kind)
     if field.kind == "message":
         is_bulk = repeated and field.type_name in _BULK
-        return MessageRow(field.name, repeated, siblings, table=all_tables[field.type_name], is_bulk=is_bulk)
+        is_place = family is IR_FAMILY and field.name == "external_data"
+        table = all_tables[field.type_name]
+        return MessageRow(field.name, repeated, siblings, table=table, is_bulk=is_bulk, is_place=is_place)
     if field.kind == "string":
         return TextRow(field.name, repeated, siblings)
     if field.name in SOURCE_FIELDS[message]:

@@ -19,7 +19,7 @@ from formats.codecs import lookup
 from formats.codecs.contract import READ_DEFAULTS
 from formats.errors import FormatError, TensorDataError, UnsupportedError
 from formats.ir import walk
-from formats.ir.storage import change_location, external_places
+from formats.ir.storage import external_places
 from formats.onnxpb.external.confinement import DataFiles
 from formats.onnxpb.external.other_graphs import OtherGraphs, note_written, referred
 from formats.tensordata.engine import execute
@@ -363,9 +363,7 @@ def _graph(old: OldModel, place: Path, names: Mapping[str, str]) -> FilePlan:
     """The graph of the backup, which refers to its data files by their new names."""
     assert old.model is not None
     assert old.codec is not None
-    for _, tensor in walk.external_tensors(old.model):
-        change_location(tensor, lambda location: names.get(os.path.normpath(location)))
-    return old.codec.plan_graph(old.model, place)
+    return old.codec.plan_graph(old.model, place, lambda location: names.get(os.path.normpath(location)))
 
 
 def _gone(work: Work, backup: _Backup, ignored: Collection[Path]) -> Iterator[tuple[Path, File]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -221,3 +222,34 @@ def test_a_linked_graph_is_found_by_its_metadata(tmp_path: Path) -> None:
         formats.link(tmp_path / f"{name}.onnxz", tmp_path / f"{name}.onnx")
     assert [tmp_path / "a.onnx"] == OtherGraphs(tmp_path).linked(tmp_path / "a.onnxz")
     assert [] == OtherGraphs(tmp_path, [tmp_path / "a.onnx"]).linked(tmp_path / "a.onnxz")
+
+
+def test_the_tensors_of_another_graph_are_not_in_memory(tmp_path: Path) -> None:
+    """What a graph with many external tensors refers to takes little more memory than the graph itself."""
+    model = graph("data")
+    model.graph.initializer.extend([tensor(f"data{index % 2}") for index in range(5000)])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    tracemalloc.start()
+    try:
+        assert other_graphs.references(str(path)) == {"data", "data0", "data1"}
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * path.stat().st_size
+
+
+def test_the_graphs_of_the_work_itself_are_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that does not count is not searched; it is when it counts."""
+    asked = []
+    ask = other_graphs.references_in
+    monkeypatch.setattr(
+        other_graphs, "references_in", lambda path, most: asked.append(Path(path).name) or ask(path, most)
+    )
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.onnx").write_bytes(graph("w.bin").SerializeToString())
+    with remembering({}):
+        others = OtherGraphs(tmp_path, [tmp_path / "a.onnx"]).naming([tmp_path / "w.bin"])
+        assert (["b.onnx"], ["b.onnx"]) == ([found.path.name for found in others], asked)
+        assert ["a.onnx", "b.onnx"] == naming(tmp_path)
+    assert ["b.onnx", "a.onnx"] == asked
