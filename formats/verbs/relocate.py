@@ -381,13 +381,15 @@ def _relocated(request: _Request, opened: OpenedFiles) -> Relocation:
 def _new_names(request: _Request, listed: ModelFiles, *, in_place: bool) -> dict[str, str]:
     """The names of data files beside the new model, by location."""
     names: dict[str, str] = {}
+    taken = {request.dst.name}
     for file in listed.files[1:]:  # the first one is the model
         if request.moves and in_place and (file.stays or file.leads_to):
             continue  # the new model finds it here, too
         name = renamed_with(file.location, request.src, request.dst)
-        while name in (*names.values(), request.dst.name) or (in_place and not request.moves and name == file.location):
+        while name in taken or (in_place and not request.moves and name == file.location):
             name = f"{request.dst.stem}.{name}"
         names[file.location] = name
+        taken.add(name)
     return names
 
 
