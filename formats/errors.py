@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
 
 class FormatError(Exception):
@@ -88,8 +89,10 @@ class UnsupportedError(EncodeError):
     `reason` and `remedy` are parts of the message, for a caller that says more around them; often they are empty.
     """
 
-    reason = ""
-    remedy = ""
+    def __init__(self, message: str, *, reason: str = "", remedy: str = "", **place: Any) -> None:
+        super().__init__(message, **place)
+        self.reason = reason
+        self.remedy = remedy
 
 
 class EditError(FormatError):

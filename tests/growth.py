@@ -203,6 +203,7 @@ def entries(folder: Path, count: int) -> None:
 
 
 OF_FOLDERS = {f"{verb} of a folder": f"{verb} models" for verb in ("files", "inspect", "verify")}
+OF_FOLDERS["rm of all in a folder"] = "rm models/*.onnx"
 IN_MODEL: dict[str, Callable[[onnx.ModelProto, int], None]] = {
     made.__name__: made for made in (nodes, weights, uses, constants, branches, nested, functions, ends, metadata)
 }
@@ -313,6 +314,12 @@ def copy_of(template: Path) -> Iterator[None]:
             os.chdir(before)
 
 
+def words_of(use: str) -> list[str]:
+    """The words of a command line in the working folder; patterns of files are expanded as a shell does."""
+    words = (LINES | OF_FOLDERS).get(use, use).split()
+    return [each for word in words for each in (sorted(map(str, Path().glob(word))) if "*" in word else [word])]
+
+
 def cost(use: str, template: Path) -> Cost:
     """What a command line, by its name or itself, or an edit of a model, takes in a copy of a folder."""
     with copy_of(template):
@@ -324,7 +331,7 @@ def cost(use: str, template: Path) -> Cost:
         if use in EDITS:
             EDITS[use](formats.load("image.onnx" if use == "uint8 and layout" else "m.onnx"))
         else:
-            run("formats", *(LINES | OF_FOLDERS).get(use, use).split())
+            run("formats", *words_of(use))
         gc.enable()
         return Cost(time.process_time() - before, resident_nbytes("VmHWM") - held)
 

@@ -229,11 +229,19 @@ def failed(task: JobTask, error: Exception, seconds: float = 0.0) -> JobResult:
     return JobResult(task.job, FAILED, error=error, seconds=seconds, record=record)
 
 
+def unchanged(task: JobTask, started: float) -> JobResult | None:
+    """The result of a task that was done before, if its files are still the same."""
+    job, before = task.job, task.before
+    if before is None or task.fingerprint is None or not before.is_done(job.source, job.destination, task.fingerprint):
+        return None
+    return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
+
+
 def _recorded(task: JobTask, fingerprint: Mapping[str, Any], started: float) -> JobResult:
     """The result of a task with a manifest: existing results are not made again."""
+    if (done := unchanged(task, started)) is not None:
+        return done
     job, before = task.job, task.before
-    if before is not None and before.is_done(job.source, job.destination, fingerprint):
-        return JobResult(job, UNCHANGED, seconds=perf_counter() - started, record=before)
     keywords = dict(task.keywords)
     if before is not None and _replaces_only(task, before.own_files(job.destination)):
         keywords["overwrite"] = True

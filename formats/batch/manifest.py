@@ -77,6 +77,12 @@ class Record:
         )
 
     @property
+    def nbytes(self) -> int:
+        """The size of all files of the job that the line names."""
+        files = [*self.content.get("source_files", ()), *self.content.get("destination_files", ())]
+        return sum(file["nbytes"] for file in files)
+
+    @property
     def begun(self) -> float | None:
         """The time at which the job began, if the line only says that; then there was nothing at its destination."""
         return self.content["begun"] if self.is_begun else None

@@ -28,6 +28,7 @@ from formats.batch.job import (
     run_piece,
     run_task,
     seen_from_here,
+    unchanged,
 )
 from formats.batch.manifest import Manifest
 from formats.batch.workers import TELL_SECONDS, Amount, pool_of, work
@@ -57,6 +58,7 @@ FIRST_PIECES = 32  # at one time in the first seconds: they are short until it i
 FIRST_SECONDS = 5
 MAX_PIECE_JOBS = 256
 JOBS_PER_PROCESS = 4  # the jobs of a pool at one time: enough that no process waits, and few to repeat if one is killed
+SMALL_NBYTES = 1 << 18  # the files of a job that take less time to compare than it takes to give it to a process
 KEY_ROUNDS = 100_000  # as for the key of a file: a digest in a manifest is no easier to guess than that
 OF_CONVERSIONS = ("from_format", "to_format", "strict", "allow", "lenient")
 
@@ -268,6 +270,18 @@ class _Queue:
             self._book.begin(task.job.source, task.job.destination)
         return task
 
+    def small_unchanged(self) -> Iterator[tuple[JobTask, JobResult]]:
+        """The tasks with few bytes that were done before, which then are no longer in the queue."""
+        tasks, self._tasks = self._tasks, deque()
+        for task in tasks:
+            is_here = not (is_address(task.job.source) or is_address(task.job.destination))
+            is_small = is_here and task.before is not None and task.before.nbytes <= SMALL_NBYTES
+            result = unchanged(task, perf_counter()) if is_small else None
+            if result is None:
+                self._tasks.append(task)
+            else:
+                yield task, result
+
     def put_back(self, tasks: Sequence[JobTask]) -> None:
         """Put tasks back that did not begin."""
         if not self.is_stopped:
@@ -420,11 +434,12 @@ def _lost(error: BaseException) -> FormatError:
 def _in_processes(
     queue: _Queue, count: int, amount: Amount | None = None, suspects: Sequence[JobTask] = ()
 ) -> Generator[tuple[JobTask, JobResult], None, None]:
-    """Each task with its result, as they come, from our own processes.
+    """Each task with its result, as they come, from our own processes; what is small and unchanged needs none.
 
     If a process is killed, it is unknown which of the unfinished tasks it had. Each of these `suspects` is then tried
     alone.
     """
+    yield from queue.small_unchanged()
     counts = None if amount is None else amount.counts
     while queue or suspects:
         alone = _Queue(suspects, None)

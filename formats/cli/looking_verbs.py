@@ -257,6 +257,7 @@ def _with_nodes_like(inspection: Inspection, pattern: str | bool) -> Inspection:
 def verify(request: Request) -> int:
     """Print the errors in files."""
     from formats.cli.report_lines import verification_lines
+    from formats.tensordata.interrupted import told_once
     from formats.verbs.verify import verify as verify_model
     from formats.verbs.verifying.findings import HIDDEN, Finding
 
@@ -270,7 +271,8 @@ def verify(request: Request) -> int:
         shown.update(note for note in result.notes if note.code == HIDDEN)  # once for all models of a folder
         return Seen(result, lambda: verification_lines(result), result.ok)
 
-    return look(request, see, title="ok")
+    with told_once():
+        return look(request, see, title="ok")
 
 
 def _check_one(request: Request, keywords: dict[str, Any], names: Iterable[str]) -> None:

@@ -124,9 +124,7 @@ def _filled(channels: int, block: int) -> int:
 
 
 def _refused(where: str, reason: str) -> UnsupportedError:
-    error = UnsupportedError(f"{reason}: {REMEDY}", where=where)
-    error.reason, error.remedy = reason, REMEDY
-    return error
+    return UnsupportedError(f"{reason}: {REMEDY}", where=where, reason=reason, remedy=REMEDY)
 
 
 class _Values:

@@ -82,9 +82,7 @@ def _block(blocks: Blocks, chosen: int | None) -> int:
     else:
         reason = "the weights are in blocks of 8 or of 16 channels, and nothing in the file says which"
         remedy = "name `channel_block=16` if a processor with AVX-512 wrote it, or else `channel_block=8`"
-    error = UnknownBlockError(f"{reason}: {remedy}", where=blocks.where)
-    error.reason, error.remedy = reason, remedy
-    raise error
+    raise UnknownBlockError(f"{reason}: {remedy}", where=blocks.where, reason=reason, remedy=remedy)
 
 
 def _losses_of(blocks: Blocks) -> list[Loss]:

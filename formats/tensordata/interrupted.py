@@ -6,7 +6,8 @@ A folder may contain journals of strangers, any number and of any size. Only tho
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from time import sleep
@@ -18,9 +19,10 @@ from formats.tensordata.local.osio import SYSTEM, LocalFile
 from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden
 from formats.tensordata.replacing.journal import MAX_JOURNAL_BYTES, content_of, journal_path, load_journal, parsed
 from formats.tensordata.replacing.lock import is_locked
+from formats.tensordata.replacing.publication import is_left
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 
@@ -32,6 +34,8 @@ MISSES = 3  # after so many looks without a model and a journal, there is none
 OPEN_WAIT_SECONDS = 0.02
 # The wait before a replaced file is read again, in seconds.
 READ_WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.0)
+
+_told: ContextVar[set[Path] | None] = ContextVar("the folders whose journals were told", default=None)
 
 
 def owner_of(path: Path) -> Path | None:
@@ -63,11 +67,15 @@ def owner_of(path: Path) -> Path | None:
 
 
 def is_interrupted(path: Path) -> bool:
-    """Whether an interrupted write of the model at `path` left work to do."""
+    """Whether an interrupted write of the model at `path` left work to do.
+
+    A killed process leaves its locks, so that without the file of one, nobody needs to search the folder.
+    """
     if is_address(path) or is_stream(path):  # nothing is visible there before it is complete
         return False
     places = dict.fromkeys((path, Path(os.path.realpath(path))))
-    has_work = any(_can_be_followed(hidden_path(place, "undo")) or owner_of(place) is not None for place in places)
+    left = [place for place in places if is_left(place)]
+    has_work = any(_can_be_followed(hidden_path(place, "undo")) or owner_of(place) is not None for place in left)
     return has_work and not any(is_locked(place) for place in places)
 
 
@@ -153,16 +161,30 @@ def strange_files(path: Path) -> list[HiddenFileError]:
     """What is wrong with hidden files that may concern the model at `path`, and are damaged or may not be followed.
 
     There are at most `MAX_STRANGE`. Another model's journal is not parsed; a look at that model tells whether it is
-    damaged.
+    damaged. While others are `told_once`, they are only those of the first model in a folder.
     """
     if is_address(path) or is_stream(path):
         return []
     own = hidden_path(Path(os.path.realpath(path)), "undo"), journal_path(path)
-    places = dict.fromkeys((*own, *_journals_beside(path)))
+    told = _told.get()
+    others = [] if told is not None and path.parent in told else _journals_beside(path)
+    if told is not None:
+        told.add(path.parent)
+    places = dict.fromkeys((*own, *others))
     errors = (
         _strange(place) or (_damage(place) if place in own and os.path.lexists(place) else None) for place in places
     )
     return [*islice(filter(None, errors), MAX_STRANGE)]
+
+
+@contextmanager
+def told_once() -> Iterator[None]:
+    """A context for a look at many models, in which `strange_files` searches each folder once."""
+    token = _told.set(set())
+    try:
+        yield
+    finally:
+        _told.reset(token)
 
 
 def _damage(place: Path) -> HiddenFileError | None:

@@ -220,8 +220,8 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
     with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
             finish(path)
-            locks.enter_context(locked_together([path]))
-            check_finished(path)
+            if locks.enter_context(locked_together([path])):
+                check_finished(path)
         done = _rest_of_removal(path, all_data=all_data, dry_run=dry_run)
         if done and not os.path.lexists(path):
             return done
@@ -316,11 +316,11 @@ def _relocate(request: _Request) -> Relocation:
         if engine.parents:
             locks.enter_context(made_folders(dst.parent))
         places = [*([src] if moves else ()), dst, *([backup_of(dst)] if replacement.backup else ())]
-        locks.enter_context(locked_together(places))
+        was_left = locks.enter_context(locked_together(places))
         if moves and not opened.file.is_current():  # another process did, while this one waited for the locks
             opened.model.close()
             opened = _opened(request)
-        if moves:
+        if moves and was_left:
             check_finished(src)
         return _relocated(request, opened)
 
@@ -379,13 +379,15 @@ def _relocated(request: _Request, opened: OpenedFiles) -> Relocation:
 def _new_names(request: _Request, listed: ModelFiles, *, in_place: bool) -> dict[str, str]:
     """The names of data files beside the new model, by location."""
     names: dict[str, str] = {}
+    taken = {request.dst.name}
     for file in listed.files[1:]:  # the first one is the model
         if request.moves and in_place and (file.stays or file.leads_to):
             continue  # the new model finds it here, too
         name = renamed_with(file.location, request.src, request.dst)
-        while name in (*names.values(), request.dst.name) or (in_place and not request.moves and name == file.location):
+        while name in taken or (in_place and not request.moves and name == file.location):
             name = f"{request.dst.stem}.{name}"
         names[file.location] = name
+        taken.add(name)
     return names
 
 

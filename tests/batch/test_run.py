@@ -577,6 +577,28 @@ def test_only_own_work_is_replaced(sources: list[Path]) -> None:
     assert all(result.ok for result in formats.convert_many(given, manifest=manifest, overwrite=True))
 
 
+def test_small_files_that_are_unchanged_need_no_process(sources: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second run compares small files itself; processes get what changed, and what takes long to compare."""
+    given = pairs(sources)
+    manifest = sources[0].with_name("runs.jsonl")
+    formats.convert_many(given, manifest=manifest, processes=2)
+    asked: list[list[Path]] = []
+
+    def counted(pool: Executor, function: Any, queue: Any, *arguments: Any) -> Any:
+        asked.append([task.job.source for task in queue._tasks])
+        return outcomes(pool, function, queue, *arguments)
+
+    outcomes = run._outcomes
+    monkeypatch.setattr(run, "_outcomes", counted)
+    save(sources[1], 100)
+    for limit in (run.SMALL_NBYTES, run.SMALL_NBYTES, 0):
+        monkeypatch.setattr(run, "SMALL_NBYTES", limit)
+        results = formats.convert_many(given, manifest=manifest, processes=2)
+        assert [result.job.source for result in results] == sources
+        assert all(result.ok for result in results)
+    assert asked == [[sources[1]], sources]
+
+
 def test_lines_of_other_runs_stay(sources: list[Path]) -> None:
     """A run with other jobs adds lines to the manifest; a job that failed is tried again."""
     given = pairs(sources)

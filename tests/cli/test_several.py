@@ -21,6 +21,7 @@ import pytest
 import formats
 from formats.batch.job_list import matching
 from formats.onnxpb.external import other_graphs
+from formats.tensordata import interrupted
 from tests import commands
 from tests.batch.fleets import environment, save
 from tests.systems import PATIENCE_SECONDS, posix, without_rights
@@ -334,6 +335,26 @@ def test_a_dry_run_of_several_removals_is_that_of_all(
         assert {*os.listdir()} == (before if dry else before - gone)
         assert not any(note.split()[1] in gone for note in notes)
     assert told["foreseen"] == told["real"]
+
+
+@pytest.mark.parametrize(("verb", "most"), [("verify", 1), ("rm", 0)])
+def test_not_each_model_searches_its_folder(
+    tmp_path: Path, verb: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many models in a folder, at most one lists it to find what a killed process may have left."""
+    paths = [save(tmp_path / f"m{number}.onnx", number) for number in range(5)]
+    (tmp_path / ".m0.onnx.journal").mkdir()
+    listings: list[Path] = []
+
+    def counted(path: Path) -> list[Path]:
+        listings.append(path)
+        return journals_beside(path)
+
+    journals_beside = interrupted._journals_beside
+    monkeypatch.setattr(interrupted, "_journals_beside", counted)
+    done = run(verb, *map(str, paths[1:]))
+    assert (done.exit_code, len(listings)) == (0, most), done.output
+    assert done.output.count(".m0.onnx.journal") == most
 
 
 def test_rm_of_several_knows_what_it_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,7 @@ def with_ir_version(model: Model, version: int) -> tuple[Model, EditResult]:
             done += EditResult((Edit("ir_version", detail),))
         if parts := [f"{place}: {detail.partition(', but')[0]}" for place, detail in newer_parts(new)]:
             shown = listed(parts, MOST_NAMED, "; ", "part")
-            error = UnsupportedError(f"the model cannot be written in IR version {version}: {shown}")
-            error.reason = shown
-            raise error
+            raise UnsupportedError(f"the model cannot be written in IR version {version}: {shown}", reason=shown)
         if version < FIRST_WITH_CONSTANTS <= given:
             done += _add_inputs(new)
     return new, done

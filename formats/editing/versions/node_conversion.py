@@ -68,8 +68,11 @@ def converted(lone: LoneNode, given: int, wanted: int) -> NodeForm:
         single = _single(node, types, constants)
         try:
             form, version = _in_step(single, version, step, up=wanted > version)
-        except NoFormError as error:
-            form, version = _by_others(single, version, wanted, error, is_first=step == min(_versions(node)))
+        except NoFormError:
+            by_others = _by_others(single, version, wanted, is_first=step == min(_versions(node)))
+            if by_others is None:
+                raise
+            form, version = by_others
             result.is_defined = True
         form.types = _types(form, version)
         _put_in_place(form, node, taken)
@@ -164,12 +167,10 @@ def _put_in_place(form: NodeForm, node: Node, taken: Names) -> None:
 # What ONNX defines by other operators
 
 
-def _by_others(
-    lone: LoneNode, version: int, wanted: int, error: NoFormError, *, is_first: bool
-) -> tuple[NodeForm, int]:
-    """A node by other operators, and the version in which they are written.
+def _by_others(lone: LoneNode, version: int, wanted: int, *, is_first: bool) -> tuple[NodeForm, int] | None:
+    """A node by other operators, and the version in which they are written; `None` if ONNX defines it by none.
 
-    Raises: NoFormError, the one given unless more is known.
+    Raises: NoFormError if more is known.
     """
     form = NodeForm(lone)
     row = lone.elem_type(lone.input(0))
@@ -181,10 +182,10 @@ def _by_others(
         return form, version
     function = _definition(lone, version, wanted) if not lone.node.domain else None
     if function is None:
-        raise error
+        return None
     body, version = function
     if any(entry.domain not in (None, "", ONNX) for entry in body.opset_import):
-        raise error
+        return None
     form.nodes = _inlined(body, lone, version)
     form.types = _with_shapes(form, version)
     for node in form.nodes:

@@ -489,10 +489,10 @@ def attempt(address: Address, action: Callable[[], T], seconds: float | None = N
         except Exception as error:  # noqa: PERF203 - whatever a library has; a request takes longer than to catch it
             if isinstance(error, FormatError):
                 raise
-            translated = _translated(error, address)
-            if tries >= address.retries or not getattr(translated, "is_passing", False):
-                raise translated from None
-            sleep(_wait(tries, getattr(translated, "wait_seconds", 0.0)))
+            seconds_asked = _passing_seconds(_translated(error, address))
+            if tries >= address.retries or seconds_asked is None:
+                raise _translated(error, address) from None
+            sleep(_wait(tries, seconds_asked))
     raise AssertionError("the loop has no end")
 
 
@@ -508,6 +508,11 @@ def _wait(tries: int, asked_seconds: float) -> float:
     """How long to wait; it is partly random, so that clients of a busy server do not all return at the same moment."""
     seconds = WAIT_SECONDS * (1 << tries) * random.uniform(0.5, 1.5)  # noqa: S311 - nothing secret
     return min(max(seconds, asked_seconds), LONGEST_WAIT_SECONDS)
+
+
+def _passing_seconds(error: Exception) -> float | None:
+    """The seconds that the store asks to wait before the next try; `None` if none can help."""
+    return getattr(error, "wait_seconds", 0.0) if getattr(error, "is_passing", False) else None
 
 
 def _translated(error: Exception, address: Address) -> Exception:

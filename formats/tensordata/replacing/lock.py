@@ -298,21 +298,24 @@ class ModelLock:
 
 
 @contextmanager
-def locked_together(paths: Iterable[Path]) -> Iterator[None]:
+def locked_together(paths: Iterable[Path]) -> Iterator[bool]:
     """A context that holds the locks of the models at these paths, and of the files that links there lead to.
 
     So whoever names a link, and whoever names the file, wait for each other. All processes take several locks in the
     same order, so that no two of them wait for each other. What this thread does in the context uses these locks: it
-    must take no others, because these could come earlier in that order.
+    must take no others, because these could come earlier in that order. The value is whether the file of a lock
+    existed before: otherwise, nobody was killed who had one of them.
 
     Raises: BlockingIOError as `ModelLock` does.
     """
     places = {place: named for path in paths for place, named in _with_target(path)}
     ordered = sorted(places, key=_rank) if len(places) > 1 else places
+    was_left = False
     with ExitStack() as stack:
         try:
             for place in ordered:
                 lock = stack.enter_context(ModelLock(places[place]))
+                was_left |= lock.was_left
                 stack.callback(_LENT.reset, _LENT.set((*_LENT.get(), lock)))
         except PermissionError:
             stack.close()
@@ -320,7 +323,7 @@ def locked_together(paths: Iterable[Path]) -> Iterator[None]:
                 with suppress(BlockingIOError), ModelLock(path, 0.0):
                     pass
             raise
-        yield
+        yield was_left
 
 
 def _with_target(path: Path) -> Iterator[tuple[Path, Path]]:

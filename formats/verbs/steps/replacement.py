@@ -265,6 +265,7 @@ def _planned_backup(work: Work, old_models: Sequence[OldModel], goes: Collection
         else:
             renamed_files.append(renamed)
 
+    taken: set[str] = set()
     for old, place, data in zip(old_models, places, data_of_each, strict=True):
         if old.path.is_symlink():
             reason = "this is a link, of which there is no backup; name the file that it leads to"
@@ -278,7 +279,8 @@ def _planned_backup(work: Work, old_models: Sequence[OldModel], goes: Collection
         for location in moving:
             if location in names:  # an earlier model has the same data file
                 continue
-            names[location] = _name_beside(location, old.path, place, names.values())
+            names[location] = _name_beside(location, old.path, place, taken)
+            taken.add(names[location])
             file = data[location]
             if file is not None:  # a missing one only has a name, so that no new file is mistaken for it
                 keep(folder / location, file, folder / names[location], is_link=_is_link(old.path, location))
@@ -351,7 +353,7 @@ def renamed_with(location: str, old: Path, new: Path) -> str:
     return new.stem + name[len(old.stem) :] if is_named_after(name, old) else name
 
 
-def _name_beside(location: str, model: Path, backup: Path, taken: Iterable[str]) -> str:
+def _name_beside(location: str, model: Path, backup: Path, taken: Collection[str]) -> str:
     """The name of a data file next to the backup of its model: it begins with the name of the backup."""
     name = renamed_with(location, model, backup)
     while name in taken or not is_named_after(name, backup):
