@@ -212,11 +212,14 @@ def remove(path: Path, *, all_data: bool = False, dry_run: bool = False, gone: C
 
     Raises: as `rm` does.
     """
-    is_begun = is_left(path) or os.path.lexists(hidden_path(path, "removed"))
-    if not (path in gone or is_begun or owner_of(path)):
-        os.lstat(path)  # its error tells a folder that may not be read from a missing model
-    elif path in gone:
+    if path in gone:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        is_begun = is_left(path) or os.path.lexists(hidden_path(path, "removed"))
+        if not (is_begun or owner_of(path)):
+            raise
     with ExitStack() as locks:
         if not (dry_run or path.is_dir()):  # what reads a folder explains it
             finish(path)
