@@ -119,14 +119,19 @@ class Interface:
     def wanted(self, name: str, kind: ValueKind) -> int:
         """The element type in ONNX of an input or output with type `kind` in the graph: the pinned type, or RTen's.
 
-        Raises: EncodeError for a pinned type for which RTen would have used another one.
+        Raises: EncodeError for a type that RTen does not have, and for a pinned type for which RTen would have used
+        another one.
         """
         if name not in self._wanted:
             self._wanted[name] = self._decided(name, kind)
         return self._wanted[name]
 
     def _decided(self, name: str, kind: ValueKind) -> int:
-        rten_type, pinned, place = HOLDERS[kind.elem_type].number, self._pins.get(name), self._places[name]
+        holder, pinned, place = HOLDERS.get(kind.elem_type), self._pins.get(name), self._places[name]
+        if holder is None:
+            text = f"{name!r} has elements of type {type_name(kind.elem_type)}, which RTen does not have"
+            raise EncodeError(text, where=place)
+        rten_type = holder.number
         if pinned is None:
             if rten_type == INT32:
                 detail = "32-bit integers may have been INT64, BOOL or another type; `pin` restores it"

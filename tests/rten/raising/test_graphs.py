@@ -14,7 +14,8 @@ import pytest
 
 import formats
 from formats.errors import EncodeError
-from formats.ir.model import Model, OperatorSetId, StringStringEntry, ValueInfo
+from formats.ir.dtypes import DATA_TYPES
+from formats.ir.model import Model, OperatorSetId, StringStringEntry, Tensor, ValueInfo
 from formats.ir.walk import graphs, nodes
 from formats.onnxpb.codecs import CODEC as ONNX
 from formats.onnxpb.options import OnnxOptions
@@ -22,6 +23,7 @@ from formats.rten import CODEC
 from formats.rten.graph.attributes import make_node
 from formats.rten.raising.model import raise_model
 from formats.rten.spec import RTEN_DOMAIN
+from formats.rten.types import HOLDERS
 from formats.tensordata.engine import to_bytes
 from formats.tensordata.sources.source import Literal
 from tests.corpus import backend_cases
@@ -323,6 +325,21 @@ def test_broken_graphs_are_refused(make, rows, message):
     graph = make.graph([make_node(*row) for row in rows], ["x"], [])
     with pytest.raises(EncodeError, match=message):
         raise_model(native(graph))
+
+
+@pytest.mark.parametrize("data_type", sorted({row.number for row in DATA_TYPES} - {*HOLDERS}))
+def test_types_that_rten_does_not_have_are_refused(make, data_type):
+    """An input, or a constant that is an output, of a type that RTen does not have is refused with the place."""
+    element = r" has elements of type [A-Z0-9]+, which RTen does not have"
+    with pytest.raises(EncodeError, match=rf"graph.input.0.: 'x'{element}"):
+        raise_model(native(make.graph([], [make.value("x", data_type, [2])], ["x"])))
+    with pytest.raises(EncodeError, match=rf"graph.input.0.: 'x'{element}"):  # found by the constant beside it
+        graph = make.graph(
+            [make_node("Add", ["x", "k"], ["y"])], [ValueInfo("x")], ["y"], [Tensor([], data_type, name="k")]
+        )
+        raise_model(native(graph))
+    with pytest.raises(EncodeError, match=rf"graph.output.0.: 'k'{element}"):
+        raise_model(native(make.graph(outputs=["k"], constants=[Tensor([], data_type, name="k")])))
 
 
 def test_inputs_and_constants_can_be_outputs(make):
