@@ -36,9 +36,9 @@ LINES = {
 
 
 def owner_in(line: str) -> str | None:
-    """Return the owner of a second file that a command line names."""
-    words = {*line.split(), *(word.partition("/")[0] for word in line.split())}
-    return next((owner for owner in OWNERS if owner in words), None)
+    """Return the first owner of a second file that a line names: what it reads comes before what it replaces."""
+    words = [part for word in line.split() for part in (word, word.partition("/")[0])]
+    return next((word for word in words if word in OWNERS), None)
 
 
 READING = {name: line for name, line in LINES.items() if owner_in(line) is not None}
