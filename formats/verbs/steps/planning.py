@@ -118,7 +118,10 @@ def plan_of(model: Model, target: Codec, destination: Path, chosen: Choice) -> P
             edits += result.edits
         runnable = runtime.runnable(model, chosen.exact)
         if runnable.error is not None:
-            raise runnable.error
+            try:
+                raise runnable.error
+            finally:
+                del runnable  # the error refers to this frame
         model, changes = runnable.model, runnable.changes
         losses += runnable.losses
     if target.domain is None and chosen.runtime.is_given:
