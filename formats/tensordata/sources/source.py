@@ -243,7 +243,11 @@ class Transformed(Source):
             self.source.readinto(position, data)
             is_last = position + step >= end
             size = len(buffer) - filled if is_last else step // unit_in * unit_out - skip
-            buffer[filled : filled + size] = self._apply(data, skip + size)[skip : skip + size]
+            output = buffer[filled : filled + size]
+            if self.transform.fill and not skip and size * unit_in == len(data) * unit_out:
+                self.transform.fill(data, output)
+            else:
+                output[:] = self._apply(data, skip + size)[skip : skip + size]
             filled, skip = filled + size, 0
 
     def slice(self, offset: int, nbytes: int) -> Source:

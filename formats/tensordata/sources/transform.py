@@ -9,7 +9,7 @@ Spec: protobuf, "Encoding", Base 128 Varints; onnx.proto, `TensorProto`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -60,12 +60,16 @@ class Transform:
     can be transformed separately. Both are 0 if only the whole can be transformed. Several threads may call `apply`;
     its result supports the buffer protocol and is contiguous. It is a function of a module, or a `partial` of one, so
     that sources can be pickled.
+
+    `fill` writes the same result for whole units to memory of its size: with new memory for each step, a conversion of
+    elements takes twice as long.
     """
 
     name: str
     input_unit: int
     output_unit: int
     apply: Callable[[Buffer], Any]
+    fill: Callable[[Buffer, memoryview], None] | None = field(default=None, kw_only=True)
 
     def of(self, source: Source, nbytes: int | None = None) -> Transformed:
         """The transformed `source`; its size in bytes must be given if it does not follow from the units."""
@@ -326,19 +330,28 @@ def _numbers(array: Array, dtype: str) -> Array:
 def _of_elements(name: str, from_dtype: str, to_dtype: str, convert: Callable[[Array, Array, str], None]) -> Transform:
     """The transform of each element of a type into one of another type: `convert` puts it into an array."""
     source, target = _storage(from_dtype), _storage(to_dtype)
-    apply = partial(_convert_elements, from_dtype=from_dtype, target=target, convert=convert)
-    return Transform(f"{name} {from_dtype} to {to_dtype}", source.itemsize, target.itemsize, apply)
+    fill = partial(_fill, from_dtype=from_dtype, target=target, convert=convert)
+    apply = partial(_filled, ratio=(source.itemsize, target.itemsize), fill=fill)
+    return Transform(f"{name} {from_dtype} to {to_dtype}", source.itemsize, target.itemsize, apply, fill=fill)
 
 
-def _convert_elements(
-    data: Buffer, from_dtype: str, target: np.dtype[Any], convert: Callable[[Array, Array, str], None]
-) -> Array:
-    array = np.frombuffer(data, _storage(from_dtype))
-    output = np.empty(len(array), target)
+def _fill(
+    data: Buffer,
+    output: memoryview,
+    from_dtype: str,
+    target: np.dtype[Any],
+    convert: Callable[[Array, Array, str], None],
+) -> None:
+    array, converted = np.frombuffer(data, _storage(from_dtype)), np.frombuffer(output, target)
     for start in range(0, len(array), STEP_ELEMENTS):
         stop = start + STEP_ELEMENTS
-        convert(array[start:stop], output[start:stop], from_dtype)
-    return output.view(np.uint8)
+        convert(array[start:stop], converted[start:stop], from_dtype)
+
+
+def _filled(data: Buffer, ratio: tuple[int, int], fill: Callable[[Buffer, memoryview], None]) -> Array:
+    output = np.empty(len(data) // ratio[0] * ratio[1], np.uint8)
+    fill(data, output.data)
+    return output
 
 
 def _cast(array: Array, output: Array, from_dtype: str) -> None:
