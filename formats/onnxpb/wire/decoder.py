@@ -571,7 +571,8 @@ class MessageDecoder:
         data = reading.data
         if type(row) is IntegerRow:
             value, position = decode_varint(data, position)
-            value = signed(value, row.number_type)
+            if value >> 31:  # else it is what the type makes of it
+                value = signed(value, row.number_type)
             if row.enum_numbers is not None and value not in row.enum_numbers:
                 self.add_unknown(reading, start, position)
                 return None, position

@@ -103,11 +103,11 @@ class _Segments:
 
     def add_message(self, field: FieldToWrite, segments: Sequence[bytes | Source]) -> None:
         """Append a message with these segments; of very many messages, only the bytes stay."""
-        prefix = field.prefix(sum(map(_nbytes, segments)))
         if len(segments) > 1:
-            self.add_encoded((prefix, *segments))
+            self.add_encoded((field.prefix(sum(map(_nbytes, segments))), *segments))
             return
-        self.all += (prefix, *segments)
+        (data,) = segments  # a single one is bytes
+        self.all += (field.prefix(len(data)), data)
         if len(self.all) - self.behind > MAX_SEGMENTS:
             self.all[self.behind :] = (b"".join(self.all[self.behind :]),)
             self.behind = len(self.all)
@@ -119,16 +119,19 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
     undecoded = values.get("undecoded", {})
     segments = _Segments()
     for name, field in table.by_name.items():
-        if name in undecoded and name not in values:
-            undecoded[name].check()
-            segments.add_encoded(undecoded[name].segments)
         value = values.get(name)
-        if value is None or (field.row.repeated and isinstance(value, Source) and not value.nbytes):
-            continue  # packed numbers are written if there are some
-        item, is_list = value, isinstance(value, list)
+        if value is None:
+            if name in undecoded and name not in values:
+                undecoded[name].check()
+                segments.add_encoded(undecoded[name].segments)
+            continue
+        item, is_list, repeated = value, isinstance(value, list), field.row.repeated
         try:
-            if is_list is not field.row.repeated and not isinstance(value, Source):
-                raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
+            if is_list is not repeated:
+                if not isinstance(value, Source):
+                    raise TypeError(value)  # noqa: TRY301 - the handler below adds the place
+                if repeated and not value.nbytes:
+                    continue  # packed numbers are written if there are some
             for item in value if is_list else (value,):
                 if isinstance(field.row, MessageRow):
                     segments.add_message(field, _encode_inner(item, field.row.table, replace))
@@ -139,7 +142,7 @@ def _encode(message: Any, table: MessageTable, replace: Callable[[Tensor], Tenso
             error.where = f"{step}.{error.where}" if error.where else step
             raise
         except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-            raise misfit(name, value, item, field.row.repeated) from error
+            raise misfit(name, value, item, repeated) from error
     # Always, so that a single segment is never a source.
     segments.all.append(values.get("unknown_fields", b""))
     return segments.all if segments.has_sources else [b"".join(segments.all)]
