@@ -202,7 +202,7 @@ def entries(folder: Path, count: int) -> None:
     formats.pack(parts, folder / "two.onnxz", overwrite=True)
 
 
-OF_FOLDERS = {f"{verb} of a folder": f"{verb} models" for verb in ("files", "inspect", "verify")}
+OF_FOLDERS = {f"{verb} of a folder": f"{verb} models" for verb in ("files", "inspect", "verify", "repair")}
 OF_FOLDERS["rm of all in a folder"] = "rm models/*.onnx"
 IN_MODEL: dict[str, Callable[[onnx.ModelProto, int], None]] = {
     made.__name__: made for made in (nodes, weights, uses, constants, branches, nested, functions, ends, metadata)

@@ -36,7 +36,9 @@ SIZES = BY_NIGHT if NIGHT else BY_DAY
 EACH_DAY = dict.fromkeys(product(("rename all", "opset up"), ("branches",)), (2000, 20_000))
 EACH_DAY |= dict.fromkeys(product(("cp", "data files replaced"), ("data_files",)), (1000, 10_000))
 EACH_DAY["files of a folder", "models"] = BY_DAY["models"]
-EACH_DAY |= dict.fromkeys(product(("verify of a folder", "rm of all in a folder"), ("models",)), (200, 2000))
+EACH_DAY |= dict.fromkeys(
+    product(("verify of a folder", "repair of a folder", "rm of all in a folder"), ("models",)), (200, 2000)
+)
 CASES = [*product(EDITS, IN_MODEL), *product(LINES, SIZES), *product(OF_FOLDERS, IN_FOLDER)]
 # The bytes of memory that each further weight in a data file may take.
 BYTES = {

@@ -16,6 +16,8 @@ from formats.errors import OptionError
 from formats.onnxpb.external.other_graphs import remembering
 from formats.options import SWITCH, option
 from formats.tensordata.engine import EngineOptions
+from formats.tensordata.interrupted import told_once
+from formats.tensordata.replacing.hidden import listed_once
 from formats.verbs import model_files, relocate
 from formats.verbs.arguments import local_path_of
 from formats.verbs.choices import ReplacementOptions
@@ -258,4 +260,5 @@ def repair(request: Request) -> int:
         shown.update(repaired.notes)
         return Seen(repaired, lambda: repair_lines(repaired), not repaired.refused)
 
-    return look(request, see, title="repaired")
+    with told_once(), listed_once():
+        return look(request, see, title="repaired")

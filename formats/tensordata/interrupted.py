@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from formats.errors import DecodeError, FormatError, TensorDataError
 from formats.tensordata.file import File, is_address, is_stream
 from formats.tensordata.local.osio import SYSTEM, LocalFile
-from formats.tensordata.replacing.hidden import HiddenFileError, hidden_path, open_hidden
+from formats.tensordata.replacing.hidden import HiddenFileError, hidden_in, hidden_path, open_hidden
 from formats.tensordata.replacing.journal import MAX_JOURNAL_BYTES, content_of, journal_path, load_journal, parsed
 from formats.tensordata.replacing.lock import is_locked
 from formats.tensordata.replacing.publication import is_left
@@ -220,14 +220,9 @@ def _strange(place: Path) -> HiddenFileError | None:
 
 def _journals_beside(path: Path) -> list[Path]:
     """The journals in the folder of `path`, up to a number that no folder has by itself."""
-    journals = []
-    with suppress(OSError), os.scandir(path.parent) as entries:
-        for entry in entries:
-            if entry.name.startswith(".") and entry.name.endswith(".journal"):
-                journals.append(path.with_name(entry.name))
-                if len(journals) == MAX_FOUND:
-                    break
-    return sorted(journals)
+    with suppress(OSError):
+        return hidden_in(path.parent).journals[:MAX_FOUND]
+    return []
 
 
 def _quoted(name: str) -> bytes:

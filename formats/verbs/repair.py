@@ -68,7 +68,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     unused: list[HiddenFileError] = []
     places = [model, Path(os.path.realpath(model))]
     places += [kept for kept in map(backup_of, places) if os.path.lexists(hidden_path(kept, "lock"))]
-    for place in dict.fromkeys(path for name in places for path in (owner_of(name) or name, name)):
+    for place in dict.fromkeys(path for name in dict.fromkeys(places) for path in (owner_of(name) or name, name)):
         try:
             repaired = publication.repair_interrupted(place)
         except HiddenFileError as error:

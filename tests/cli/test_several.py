@@ -21,7 +21,7 @@ import pytest
 import formats
 from formats.batch.job_list import matching
 from formats.onnxpb.external import other_graphs
-from formats.tensordata import interrupted
+from formats.tensordata.replacing import hidden
 from tests import commands
 from tests.batch.fleets import environment, save
 from tests.systems import PATIENCE_SECONDS, posix, without_rights
@@ -337,7 +337,7 @@ def test_a_dry_run_of_several_removals_is_that_of_all(
     assert told["foreseen"] == told["real"]
 
 
-@pytest.mark.parametrize(("verb", "most"), [("verify", 1), ("rm", 0)])
+@pytest.mark.parametrize(("verb", "most"), [("verify", 1), ("repair", 1), ("rm", 0)])
 def test_not_each_model_searches_its_folder(
     tmp_path: Path, verb: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,15 +346,26 @@ def test_not_each_model_searches_its_folder(
     (tmp_path / ".m0.onnx.journal").mkdir()
     listings: list[Path] = []
 
-    def counted(path: Path) -> list[Path]:
-        listings.append(path)
-        return journals_beside(path)
+    def counted(folder: Path) -> hidden.Hidden:
+        listings.append(folder)
+        return list_folder(folder)
 
-    journals_beside = interrupted._journals_beside
-    monkeypatch.setattr(interrupted, "_journals_beside", counted)
+    list_folder = hidden._list
+    monkeypatch.setattr(hidden, "_list", counted)
     done = run(verb, *map(str, paths[1:]))
     assert (done.exit_code, len(listings)) == (0, most), done.output
     assert done.output.count(".m0.onnx.journal") == most
+
+
+def test_repair_of_a_folder_removes_what_was_left_of_each(tmp_path: Path) -> None:
+    """`repair` of a folder, which lists it once, removes what a killed process left of each model in it."""
+    paths = [save(tmp_path / f"m{number}.onnx", number) for number in range(4)]
+    left = [hidden.temporary_path(path) for path in paths[::2] for _ in range(2)]
+    for path in left:
+        path.write_bytes(b"part of a model")
+    assert run("repair", str(tmp_path)).exit_code == 0
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+    assert run("repair", str(tmp_path)).exit_code == 0
 
 
 def test_rm_of_several_knows_what_it_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

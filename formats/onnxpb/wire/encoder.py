@@ -107,7 +107,7 @@ class _Segments:
             self.add_encoded((field.prefix(sum(map(_nbytes, segments))), *segments))
             return
         (data,) = segments  # a single one is bytes
-        self.all += (field.prefix(len(data)), data)
+        self.all += (field.prefix(_nbytes(data)), data)
         if len(self.all) - self.behind > MAX_SEGMENTS:
             self.all[self.behind :] = (b"".join(self.all[self.behind :]),)
             self.behind = len(self.all)

@@ -16,9 +16,10 @@ import os
 import re
 import stat
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import DecodeError, FormatError
 from formats.tensordata.local.osio import FILE_FLAGS, OPEN_FLAGS, SYSTEM, LocalFile, Located, check_regular
@@ -30,8 +31,19 @@ MAX_NAME_BYTES = 255  # the limit of filesystems
 _DIGITS = 16
 _LONGEST_ENDING = f".{'0' * _DIGITS}.journal"
 _HIDDEN = re.compile(r"\..+\.(?:lock|journal|undo|removed|[0-9a-f]{16}\.tmp)", re.IGNORECASE | re.DOTALL)
+_TEMPORARY = re.compile(rf"\.(.+)\.[0-9a-f]{{{_DIGITS}}}\.tmp", re.DOTALL)
 _LINK_ERRORS = frozenset((errno.ELOOP, errno.EMLINK, getattr(errno, "EFTYPE", errno.ELOOP)))
 _OVERFLOW_USER = Path("/proc/sys/kernel/overflowuid")
+
+
+class Hidden(NamedTuple):
+    """The journals in a folder, and its temporary files by the model that is in their names, in lower case."""
+
+    journals: list[Path]
+    temporaries: dict[str, list[Path]]
+
+
+_listed: ContextVar[dict[Path, Hidden] | None] = ContextVar("what is hidden in the folders of a run", default=None)
 
 
 class HiddenFileError(DecodeError):
@@ -83,10 +95,47 @@ def told_as(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def hidden_in(folder: Path) -> Hidden:
+    """The journals and temporary files in a folder, sorted; while folders are `listed_once`, those of the first look.
+
+    Raises: OSError.
+    """
+    listed = _listed.get()
+    if listed is None:
+        return _list(folder)
+    if folder not in listed:
+        listed[folder] = _list(folder)
+    return listed[folder]
+
+
+def _list(folder: Path) -> Hidden:
+    hidden = Hidden([], {})
+    with os.scandir(folder) as entries:
+        for name in sorted(entry.name for entry in entries if entry.name.startswith(".")):
+            if name.endswith(".journal"):
+                hidden.journals.append(folder / name)
+            elif stem := _stem_of_temporary(name):
+                hidden.temporaries.setdefault(stem, []).append(folder / name)
+    return hidden
+
+
+@contextmanager
+def listed_once() -> Iterator[None]:
+    """A context for work on many models, in which `hidden_in` lists each folder once.
+
+    What another process leaves there meanwhile is not seen.
+    """
+    token = _listed.set({})
+    try:
+        yield
+    finally:
+        _listed.reset(token)
+
+
 def temporaries(path: Path) -> list[Path]:
     """The files next to the model at `path` that have a name from `temporary_path`."""
-    stem = _stem(path.name)
-    return [beside for beside in path.parent.iterdir() if _is_temporary(beside.name, stem)]
+    files = hidden_in(path.parent).temporaries.get(_stem(path.name).casefold(), [])
+    return [file for file in files if os.path.lexists(file)]
 
 
 def open_hidden(path: Path, max_bytes: int | None = None) -> LocalFile:
@@ -168,11 +217,13 @@ def _names_beside(path: Path, status: os.stat_result) -> int:
 
 
 def _is_temporary(name: str, stem: str) -> bool:
-    begin, end = (
-        name[: -_DIGITS - 4],
-        name[-_DIGITS - 4 :],
-    )  # some systems do not distinguish upper case from lower case
-    return begin.casefold() == f".{stem}.".casefold() and re.fullmatch(r"[0-9a-f]+\.tmp", end) is not None
+    return _stem_of_temporary(name) == stem.casefold()
+
+
+def _stem_of_temporary(name: str) -> str | None:
+    """The model in a name from `temporary_path`, in lower case: some systems do not distinguish it from upper case."""
+    temporary = _TEMPORARY.fullmatch(name)
+    return temporary[1].casefold() if temporary else None
 
 
 def _stem(name: str) -> str:
