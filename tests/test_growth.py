@@ -30,7 +30,7 @@ LEAST = Cost(0.1, 16 << 20) if NIGHT else Cost(0.02, sys.maxsize)  # less is not
 BY_DAY = dict.fromkeys(IN_MODEL, (400, 4000)) | dict.fromkeys(IN_FOLDER, (50, 500))
 BY_NIGHT = dict.fromkeys(IN_MODEL, (4000, 40_000)) | dict.fromkeys(IN_FOLDER, (500, 5000))
 BY_DAY["external_weights"], BY_NIGHT["external_weights"] = BY_DAY["weights"], BY_NIGHT["weights"]
-BY_NIGHT["functions"] = (2000, 20_000)  # files for RTen and onnxruntime have at most a million tables
+BY_NIGHT["functions"] = (1000, 10_000)  # onnx infers no shapes of a model with more
 SIZES = BY_NIGHT if NIGHT else BY_DAY
 # The sizes of each day of what once grew with the square, which small sizes do not always show.
 EACH_DAY = dict.fromkeys(product(("rename all", "opset up"), ("branches",)), (2000, 20_000))
