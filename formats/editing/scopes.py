@@ -85,10 +85,15 @@ def defined_in(message: Graph | Function) -> set[str]:
 
 def used_in(message: Graph | Function) -> set[str]:
     """The names that a graph or function uses, without those that only its subgraphs use."""
-    names = {value if isinstance(value, str) else value.name or "" for value in message.output}
-    names.update(*(node.input for node in message.node))
-    names.discard("")
-    return names
+    return {name for name in names_of_uses(message) if name}
+
+
+def names_of_uses(message: Graph | Function) -> Iterator[str]:
+    """The name of each use in a graph or function itself: as its output, or as an input of a node, "" for a gap."""
+    for value in message.output:
+        yield value if isinstance(value, str) else value.name or ""
+    for node in message.node:
+        yield from node.input
 
 
 def scope_of(message: Graph | Function, where: str, more: Iterable[NameScope] = ()) -> NameScope:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from formats.errors import FormatError
 from formats.ir import dtypes
 
 if TYPE_CHECKING:
@@ -41,6 +39,5 @@ def savings(model: Model, tensors: Iterable[tuple[str, int, int]], *, in_blocks:
     if in_blocks and matrices >= MATRICES_FROM_BYTES:
         from formats.editing.element_types.weight_quantization import saved_nbytes
 
-        with suppress(FormatError):  # a weight may be too short for its dims, which only a conversion must refuse
-            saved |= {name: saved_nbytes(model, name) for name in ("int8", "int4")}
+        saved |= {name: saved_nbytes(model, name) for name in ("int8", "int4")}
     return saved

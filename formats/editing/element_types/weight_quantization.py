@@ -10,16 +10,17 @@ Spec: onnxruntime, ContribOperators.md; ONNX, DequantizeLinear 21.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from formats.codecs.onnxruntime_releases import lacks
 from formats.editing.nodes import make_node
 from formats.editing.options import Edit, EditResult
 from formats.editing.scopes import (
-    all_graphs,
     all_messages,
     free,
     main_graph,
+    names_of_uses,
     names_taken,
     nodes_named,
     subgraphs_of,
@@ -38,7 +39,7 @@ from formats.tensordata.sources.block_quantization import Blocks, Part
 from formats.words import counted, in_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from formats.ir.model import Graph, Model, Node, Tensor
 
@@ -111,23 +112,20 @@ def quantize_weights(
 def saved_nbytes(model: Model, type_name: str) -> int:
     """How many bytes fewer the weights take with a type of `WEIGHT_TYPES`, in blocks of `BLOCK` for any runtime.
 
-    No weight is read: the sizes of what would be written are known.
+    No weight is read: the sizes of what would be written follow from the dims.
     """
-    new = copied(model)
-    before = _nbytes_of_weights(new)
-    work = _Quantization(new, type_name, OF_ONNX, BLOCK, set())
-    work.quantize(main_graph(new), ChainMap())
-    work.finish()
-    return before - _nbytes_of_weights(new)
-
-
-def _nbytes_of_weights(model: Model) -> int:
-    return sum(
-        dtypes.BY_NUMBER[tensor.data_type].nbytes(tensor.dims)
-        for graph in all_graphs(model)
-        for tensor in graph.initializer
-        if tensor.data_type in dtypes.BY_NUMBER
-    )
+    work = _Quantization(model, type_name, OF_ONNX, BLOCK, set())
+    uses = Counter(chain.from_iterable(map(names_of_uses, all_messages(model))))
+    weights: dict[int, Tensor] = {}
+    made: dict[tuple[int, Blocks], int] = {}
+    for node, (tensor, _), axis in work.weights_in(main_graph(model), ChainMap()):
+        weights[id(tensor)] = tensor
+        uses[tensor.name or ""] -= 1
+        blocks, (rows, columns) = work.blocks_of(node, axis), tensor.dims
+        float_bits = dtypes.BY_NUMBER[tensor.data_type or 0].bits
+        made[id(tensor), blocks] = sum(blocks.nbytes_of(part, (rows, columns), float_bits) for part in blocks.parts)
+    gone = (tensor for tensor in weights.values() if not uses[tensor.name or ""])
+    return sum(dtypes.BY_NUMBER[tensor.data_type or 0].nbytes(tensor.dims) for tensor in gone) - sum(made.values())
 
 
 class ConstantIn(NamedTuple):
@@ -208,13 +206,27 @@ class _Quantization:
         nodes = [made for node in graph.node for made in self._in_place_of(node, visible)]
         graph.node = [*self.dequantizing.pop(id(graph), []), *nodes]
 
+    def weights_in(self, graph: Graph, outer: Constants) -> Iterator[tuple[Node, ConstantIn, int]]:
+        """The nodes of a graph, and of the graphs in it, whose weights can be quantised; the weights; their axes."""
+        visible = constants_in(graph, self.model, outer)
+        for node in graph.node:
+            for _, inner in subgraphs_of(node):
+                yield from self.weights_in(inner, visible)
+            weight = self._weight_of(node, visible)
+            axis = self._axis_of_blocks(node, weight.tensor) if weight else ""
+            if weight and isinstance(axis, int):
+                yield node, weight, axis
+
+    def blocks_of(self, node: Node, axis: int) -> Blocks:
+        """The blocks of the weight of a node, with operators of ONNX."""
+        if node.op_type == "Gather":
+            return Blocks(BITS_OF_ROWS, self.block, 1, self.symmetric)
+        return Blocks(self.bits, self.block, axis, self.symmetric)
+
     def _in_place_of(self, node: Node, visible: Constants) -> list[Node]:
         """The nodes that compute the same as a node, from a quantised weight if it has one."""
-        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type or "")
-        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2 or not node.output:
-            return [node]
-        weight = visible.get(node.input[place])
-        if weight is None or weight.tensor.data_type not in (dtypes.FLOAT, dtypes.FLOAT16):
+        weight = self._weight_of(node, visible)
+        if weight is None:
             return [node]
         axis = self._axis_of_blocks(node, weight.tensor)
         if isinstance(axis, str):
@@ -223,6 +235,14 @@ class _Quantization:
         if node.op_type == "Gather":
             return [self._table(node, weight)] if self.forms.tables else self._rows(node, weight)
         return self._product(node, weight, axis) if self.forms.products else [self._dequantized(node, weight, axis)]
+
+    def _weight_of(self, node: Node, visible: Constants) -> ConstantIn | None:
+        """The constant of floats that a node multiplies with, or chooses from."""
+        place = {"MatMul": 1, "Gemm": 1, "Gather": 0}.get(node.op_type or "")
+        if place is None or node.domain not in STANDARD_DOMAINS or len(node.input) < 2 or not node.output:
+            return None
+        weight = visible.get(node.input[place])
+        return weight if weight and weight.tensor.data_type in (dtypes.FLOAT, dtypes.FLOAT16) else None
 
     def _axis_of_blocks(self, node: Node, weight: Tensor) -> int | str:
         """The axis of the weight along which blocks go, the one that a product sums; or why the node stays."""
@@ -282,8 +302,7 @@ class _Quantization:
 
         A DequantizeLinear before the Gather would make floats of the whole table, whenever the model runs.
         """
-        blocks = Blocks(BITS_OF_ROWS, self.block, 1, self.symmetric)
-        names, rows = self._parts(weight, blocks), []
+        names, rows = self._parts(weight, self.blocks_of(node, 1)), []
         nodes = []
         for name in names:
             rows.append(free(f"{name}_rows", self.taken))
@@ -297,7 +316,7 @@ class _Quantization:
 
     def _dequantized(self, node: Node, weight: ConstantIn, axis: int) -> Node:
         """The node with a matrix that DequantizeLinear makes."""
-        blocks = Blocks(self.bits, self.block, axis, self.symmetric)
+        blocks = self.blocks_of(node, axis)
         if (key := (id(weight.tensor), blocks)) not in self.floats:
             parts, name = self._parts(weight, blocks), free(f"{weight.tensor.name}_dequantized", self.taken)
             self.floats[key] = name
@@ -314,11 +333,10 @@ class _Quantization:
         if (key := (id(tensor), blocks)) not in self.made:
             rows, columns = tensor.dims
             integers = dtypes.UINT8 if blocks.by_line else _INTEGERS[blocks.bits, blocks.is_signed]
-            kinds = [(Part.INTEGERS, f"Q{blocks.bits}", integers), (Part.SCALES, "scales", tensor.data_type or 0)]
-            if not blocks.symmetric:
-                kinds.append((Part.ZERO_POINTS, "zero_points", integers))
             names = []
-            for part, suffix, data_type in kinds:
+            for part in blocks.parts:
+                suffix = f"Q{blocks.bits}" if part is Part.INTEGERS else part.value
+                data_type = tensor.data_type or 0 if part is Part.SCALES else integers
                 source = blocks.of(
                     tensor.source(), _NUMPY[tensor.data_type or 0], (rows, columns), part, tensor.name or ""
                 )

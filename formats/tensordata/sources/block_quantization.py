@@ -76,28 +76,45 @@ class Blocks(NamedTuple):
         """The zero point of symmetric blocks, as an unsigned integer."""
         return 1 << (self.bits - 1)
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is stored of a matrix."""
+        return (Part.INTEGERS, Part.SCALES) if self.symmetric else (*Part,)
+
     def count(self, dims: tuple[int, int]) -> int:
         """The number of blocks of a line of a matrix with these dims."""
         return -(-dims[self.axis] // self.size)
 
+    def numbers_in_line(self, part: Part, dims: tuple[int, int]) -> int:
+        """How many numbers of a part a line of a matrix with these dims has."""
+        if part is Part.INTEGERS and not self.by_line:
+            return dims[self.axis]
+        return self.count(dims) * (self.size if part is Part.INTEGERS else 1)
+
+    def nbytes_of(self, part: Part, dims: tuple[int, int], float_bits: int) -> int:
+        """The size in bytes of a part of a matrix with these dims, whose floats have so many bits."""
+        lines, in_line = dims[1 - self.axis], self.numbers_in_line(part, dims)
+        bits = float_bits if part is Part.SCALES else self.bits
+        return lines * -(-in_line * bits // 8) if self.by_line else -(-lines * in_line * bits // 8)
+
     def of(self, source: Source, dtype: str, dims: tuple[int, int], part: Part, name: str = "") -> QuantizedMatrix:
         """A part of the matrix with the elements of a source, "float32" or "float16"; errors say its name."""
-        lines, length, count = dims[1 - self.axis], dims[self.axis], self.count(dims)
-        bits = np.dtype(dtype).itemsize * 8 if part is Part.SCALES else self.bits
+        itemsize = np.dtype(dtype).itemsize
+        lines, length, in_line = dims[1 - self.axis], dims[self.axis], self.numbers_in_line(part, dims)
+        bits = itemsize * 8 if part is Part.SCALES else self.bits
         is_whole = part is Part.INTEGERS
         if self.by_line:
-            of_line = count * (self.size if is_whole else 1)
-            unit_bits, nbytes, least = -(-of_line * bits // 8) * 8, lines * -(-of_line * bits // 8), 1
+            unit_bits, least = -(-in_line * bits // 8) * 8, 1
         else:
-            of_line = length if is_whole else count
-            unit_bits = bits * (of_line if self.axis else lines * (self.size if is_whole else 1))
-            nbytes, least = -(-lines * of_line * bits // 8), 2 if unit_bits % 8 else 1  # so many end with a whole byte
+            unit_bits = bits * (in_line if self.axis else lines * (self.size if is_whole else 1))
+            least = 2 if unit_bits % 8 else 1  # so many end with a whole byte
         if self.by_line and self.axis == 0:  # what is made is kept, the floats only some blocks at a time
-            of_unit = of_line if is_whole else of_line * np.dtype(dtype).itemsize
+            of_unit = in_line if is_whole else in_line * itemsize
             most = min(STRIP_BYTES // max(of_unit, 1), STRIP_FLOATS // self.size)
         else:
             most = STEP_FLOATS // max((length if self.takes_lines else self.size * lines) * least, 1)
         units = max(most, 1) * least
+        nbytes = self.nbytes_of(part, dims, itemsize * 8)
         return QuantizedMatrix(source, dtype, dims, self, part, name, units, units * unit_bits // 8, nbytes)
 
 
