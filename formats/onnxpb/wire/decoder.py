@@ -20,7 +20,7 @@ from formats.codecs.contract import DEEPEST, MAX_DEPTH
 from formats.collector import collector_paused
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 from formats.ir.model import EXTERNAL, set_fields
-from formats.onnxpb.wire.fields_in_source import Entries, FieldsInSource, is_usual_entry
+from formats.onnxpb.wire.fields_in_source import NUMPY_BYTES, RUN_BYTES, Entries, FieldsInSource, is_usual_entry
 from formats.onnxpb.wire.tables import (
     BytesRow,
     FixedWidthRow,
@@ -30,6 +30,7 @@ from formats.onnxpb.wire.tables import (
     SourceRow,
     TextRow,
     tables,
+    width_of,
 )
 from formats.onnxpb.wire.varints import (
     WireType,
@@ -62,8 +63,6 @@ FIELD_BYTES = 1 << 31  # other data than messages and weights must fit into memo
 INLINE_BYTES = 1 << 8  # data this small is kept in memory, which takes less of it than a place in a file
 FAR_INLINE_BYTES = 1 << 10  # the same if the file is elsewhere: each request costs time
 BULK_BYTES = 1 << 12  # a list this long is left undecoded; decoding a shorter one costs no more than the check
-RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
-NUMPY_BYTES = 1 << 15  # of numbers in a row: decoding fewer one by one takes no longer than importing numpy
 PLACE_BYTES = 1 << 9  # of entries of external data that stay undecoded; a usual tensor has a fifth
 MOVED_BYTES = 1 << 10  # a tensor this large is decoded: readers search a list for it, and would decode the whole list
 
@@ -389,7 +388,7 @@ class MessageDecoder:
     def numbers_in_source(self, reading: Reading, tag: int, start: int, end: int) -> int:
         """The end of the numbers behind tags from `start` of the source on if they stay there; else `start`."""
         row = reading.table.runs[tag]
-        numbers = unpacked(self.source, start, end, tag, _width(row))
+        numbers = unpacked(self.source, start, end, tag, width_of(row))
         if numbers is None:
             return start
         stop = start + numbers.source.nbytes
@@ -610,13 +609,6 @@ def _to_merge(message: Any) -> dict[str, Any]:
     return values
 
 
-def _width(row: FieldRow) -> int:
-    """The size in bytes of the numbers in a field; 0 for varints."""
-    if isinstance(row, SourceRow):
-        return row.width
-    return row.number_type.size if isinstance(row, FixedWidthRow) else 0
-
-
 def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[list[Any], int]:
     """The numbers in the fields of the list of `row` from `start` on, and the size of the fields in bytes.
 
@@ -629,7 +621,7 @@ def _numbers_of_run(data: bytes, start: int, end: int, row: FieldRow) -> tuple[l
 
     from formats.tensordata.sources.transform import decode_varints
 
-    width = _width(row)
+    width = width_of(row)
     nbytes, _ = whole_fields(fields, data[start], width)
     numbers = without_tags(fields[:nbytes], width)
     if width:

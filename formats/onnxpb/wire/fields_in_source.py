@@ -14,7 +14,7 @@ from formats.errors import FormatError, LimitError, TruncatedError
 from formats.ir import walk
 from formats.ir.model import EXTERNAL, Differing, Tensor
 from formats.onnxpb.wire.encoder import encode
-from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, SourceRow, tables
+from formats.onnxpb.wire.tables import FixedWidthRow, IntegerRow, MessageRow, SourceRow, tables, width_of
 from formats.onnxpb.wire.varints import (
     WireType,
     check_packed,
@@ -25,6 +25,7 @@ from formats.onnxpb.wire.varints import (
     unpack_numbers,
 )
 from formats.tensordata.sources.source import Literal, Source
+from formats.tensordata.sources.unpacked import BLOCK_BYTES, whole_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1 << 16  # of fields that are decoded one after the other; larger ranges are not copied
 CHECKED_BYTES = 1 << 20  # of fields that are checked together
+RUN_BYTES = 1 << 10  # of values in a row: after a shorter run, no other is looked for in a message
+NUMPY_BYTES = 1 << 15  # of numbers in a row: fewer take one by one no longer than the import of numpy
 SEEN_BYTES, MAX_SEEN = 1 << 8, 1 << 12  # the largest part of an element, and the number of parts, that are remembered
 _LEN = int(WireType.LEN)
 _ENTRY_TAG = tables()["TensorProto"].by_name["external_data"].tag[0]
@@ -118,16 +121,19 @@ class FieldsInSource:
         ]
 
     def check(self) -> None:
-        """Refuse elements that cannot be decoded, which takes less time and memory than to decode them.
+        """Refuse messages that cannot be decoded, which takes less time and memory than to decode them.
+
+        Numbers and bytes were checked when they were found.
 
         Raises: DecodeError with the place.
         """
-        if self._is_checked:
+        row = self.tables[self.message].by_name[self.name].row
+        if self._is_checked or not isinstance(row, MessageRow):
             return
         try:
             for start, stop in self.ranges:
                 if element := self.known.get(start):
-                    self._check_decoded([element])
+                    encode(element, table=row.table)  # checks its own lists, and numbers that were left in the file
                 else:
                     self._check_range(start, stop)
         except (IndexError, FormatError):
@@ -142,19 +148,11 @@ class FieldsInSource:
             data = self.source.read(start, min(CHECKED_BYTES, stop - start))
             nbytes = end_of_whole_fields(data)
             if not nbytes:  # the element is larger
-                others = copy(self)
-                others.ranges, others.known, others._decoded = [(start, stop)], {}, []
-                self._check_decoded(others.decode())
-                return
+                size, after = decode_prefix(data, decode_prefix(data, 0)[1])
+                nbytes = after + size
+                data = self.source.read(start, nbytes)
             self._check_fields(data, 0, nbytes, self.tables[self.message], self.depth)
             start += nbytes
-
-    def _check_decoded(self, elements: list[Any]) -> None:
-        """Refuse elements whose own lists, or numbers that were left in the file, cannot be decoded."""
-        row = self.tables[self.message].by_name[self.name].row
-        for element in elements:
-            if isinstance(row, MessageRow):
-                encode(element, table=row.table)
 
     def _check_fields(self, data: bytes, position: int, end: int, table: MessageTable, depth: int) -> None:
         """Refuse the fields in `data[position:end]` of a message at `depth` that the decoder would refuse.
@@ -164,8 +162,14 @@ class FieldsInSource:
         if depth > self.max_depth:
             raise LimitError(f"messages are nested more than {self.max_depth} deep")
         by_tag = table.by_tag
+        has_runs = end - position >= NUMPY_BYTES
         while position < end:
             tag = data[position]
+            run = table.runs.get(tag) if has_runs else None
+            if isinstance(run, (IntegerRow, FixedWidthRow, SourceRow)):
+                start, position = position, _end_of_numbers(data, position, end, run)
+                has_runs = position - start >= RUN_BYTES
+                continue
             tag, position = (tag, position + 1) if tag < 0x80 else decode_prefix(data, position)
             row = by_tag.get(tag)
             if tag & 7 != _LEN or row is None:
@@ -271,6 +275,18 @@ class FieldsInSource:
         between = copy(self)
         between.ranges, between._decoded = [(start + first_nbytes, stop - last_nbytes)], []
         return between.decode() if stop - start > first_nbytes + last_nbytes else []
+
+
+def _end_of_numbers(data: bytes, position: int, end: int, row: IntegerRow | FixedWidthRow | SourceRow) -> int:
+    """The end of the numbers in a field of this row from `position` on, each behind a tag of one byte.
+
+    Raises: FormatError or IndexError if the first one is wrong; another wrong one ends them.
+    """
+    tag = data[position]
+    stop = skip_field(data, position + 1, tag)
+    while nbytes := whole_fields(data[stop : min(stop + BLOCK_BYTES, end)], tag, width_of(row))[0]:
+        stop += nbytes
+    return stop
 
 
 class Entries:

@@ -100,6 +100,13 @@ class PresenceRow(FieldRow):
     """A field that is skipped; only that it is there is noted."""
 
 
+def width_of(row: FieldRow) -> int:
+    """The size in bytes of the numbers in a field; 0 for varints."""
+    if isinstance(row, SourceRow):
+        return row.width
+    return row.number_type.size if isinstance(row, FixedWidthRow) else 0
+
+
 class FieldToWrite(NamedTuple):
     """How to write a field."""
 

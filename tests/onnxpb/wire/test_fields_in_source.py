@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from formats import convert, inspect, load, save, verify
 from formats.errors import DecodeError, TensorDataError
 from formats.ir.model import Attribute, Graph, Tensor
 from formats.ir.walk import visit
-from formats.onnxpb.wire import decoder
+from formats.onnxpb.wire import decoder, fields_in_source, varints
 from formats.onnxpb.wire.decoder import decode
 from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources import unpacked
@@ -27,6 +28,7 @@ from tests.onnxpb.protos import Watched, encoded
 
 LISTS = ("floats", "ints", "strings")
 FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS = 0x3D, 0x40, 0x4A, 0x3A, 0x42  # tags of these fields
+NODE, ATTRIBUTE = 0x0A, 0x2A  # tags of these messages in a graph and in a node
 RUNS = ((unpacked, "LEAST_BYTES"), (decoder, "NUMPY_BYTES"), (decoder, "RUN_BYTES"))
 
 
@@ -145,6 +147,51 @@ def test_short_lists_after_long_ones(window: int | None, monkeypatch: pytest.Mon
     assert sum(looked_at) < 3 * len(data) + 2 * count * (1 << 11)
     if window:
         assert source.nbytes_read < 3 * len(data) + 2 * count * (1 << 12)
+
+
+def is_refused(read: Callable[[], object]) -> bool:
+    """Return whether what is read is damaged."""
+    try:
+        read()
+    except DecodeError:
+        return True
+    return False
+
+
+@settings(max_examples=150)
+@given(attribute_bytes, st.one_of(broken, st.binary(max_size=6), st.just(b"")), attribute_bytes, st.integers(0, 9))
+def test_lists_in_nodes_that_nobody_read_are_checked(before: bytes, damage: bytes, after: bytes, least: int) -> None:
+    """A list in a node is refused if nobody reads the node and it is written, too, wherever runs of numbers begin."""
+    data = field(NODE, field(ATTRIBUTE, before + damage + after)) * 2
+    read = is_refused(lambda: [*decode(Literal(data), Graph).node])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "BULK_BYTES", 0)
+        for name in ("NUMPY_BYTES", "RUN_BYTES"):
+            patch.setattr(fields_in_source, name, least)
+        assert read == is_refused(lambda: encoded(decode(Literal(data), Graph)))
+
+
+@pytest.mark.parametrize("whole", [0, 1 << 24])
+def test_numbers_that_nobody_reads_are_checked_together(
+    whole: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model whose node has very many numbers is written again without a look at each of them."""
+    lists = {"ints": [*range(600_000)], "floats": [0.5] * 100_000}
+    nodes = [helper.make_node("N", ["x"], ["y"], domain="own", name="n", **lists)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [], [])), tmp_path / "m.onnx")
+    looks: list[int] = []
+    skip = varints.skip_field
+
+    def counted(data: bytes, position: int, tag: int, depth: int = 0) -> int:
+        looks.append(position)
+        return skip(data, position, tag, depth)
+
+    monkeypatch.setattr(decoder, "WHOLE_BYTES", whole)
+    for module in (varints, decoder, fields_in_source):
+        monkeypatch.setattr(module, "skip_field", counted)
+    convert(tmp_path / "m.onnx", tmp_path / "n.onnx")
+    assert (tmp_path / "m.onnx").read_bytes() == (tmp_path / "n.onnx").read_bytes()
+    assert len(looks) < 1000
 
 
 TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that look like the start of a tensor
