@@ -149,13 +149,14 @@ def _graph_tables() -> Tables:
     for name, table in tables.items():
         read = READ_FIELDS.get(name, ())
         table.by_tag = {tag: _visited(row) for tag, row in table.by_tag.items() if tag >> 3 in read}
-        table.runs = {}
     tensor_rows = tables["TensorProto"].by_tag
     tensor_rows[_PACKED_DIMS_TAG] = BytesRow("packed_dims", repeated=True)
     tensor_rows[_EXTERNAL_DATA_TAG] = BytesRow("external_data", repeated=True)
     for name, number in FORBIDDEN.items():
         for wire_type in set(WireType) - {WireType.EGROUP}:
             tensor_rows[make_tag(number, wire_type)] = PresenceRow(name, repeated=False)
+    for table in tables.values():
+        table.runs = {tag: row for tag, row in table.runs.items() if tag not in table.by_tag}  # what is skipped
     return tables
 
 

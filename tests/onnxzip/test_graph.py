@@ -8,13 +8,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import onnx
+import pytest
 from google.protobuf.message import DecodeError, Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto
 
 from formats.errors import FormatError
+from formats.onnxpb.wire import decoder
 from formats.onnxpb.wire.varints import encode_varint
 from formats.onnxzip.graph import ExternalTensor, visit_graph
 from formats.tensordata.sources.source import Literal, Source
+from tests.onnxpb.protos import Watched
+from tests.onnxpb.wire import test_fields_in_source as attributes
 from tests.onnxzip.archives import number, tag
 
 
@@ -132,3 +138,52 @@ def test_a_visited_graph_is_not_kept() -> None:
     finally:
         tracemalloc.stop()
     assert peak_nbytes < 50_000
+
+
+def verdict(source: Source) -> list[ExternalTensor] | tuple[str | None, int | None]:
+    """Return the external tensors in a model, or the requirement that its graph breaks, and where."""
+    tensors: list[ExternalTensor] = []
+    try:
+        visit_graph(source, tensors.append)
+    except FormatError as error:
+        return error.requirement, error.file_offset
+    return tensors
+
+
+@settings(max_examples=200)
+@given(
+    attributes.attribute_bytes, st.one_of(attributes.broken, st.binary(max_size=6), st.just(b"")), st.integers(0, 3000)
+)
+def test_long_lists_are_skipped_as_if_each_element_were(lists: bytes, damage: bytes, more: int) -> None:
+    """A graph with lists that no reader enters has the same verdict whether they are skipped one by one or together."""
+    values = b"".join(bytes((attributes.INT,)) + encode_varint(value) for value in range(more)) + b"J\x03abc" * more
+    attribute = lists + values + damage
+    node = attributes.field(attributes.NODE, attributes.field(attributes.ATTRIBUTE, attribute))
+    data = attributes.field(0x3A, node + attributes.field(0x2A, external("a").SerializeToString()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoder, "BULK_BYTES", 1 << 30)
+        patch.setattr(decoder, "WHOLE_BYTES", 1 << 30)
+        expected = verdict(Literal(data))
+        patch.setattr(decoder, "BULK_BYTES", 0)
+        assert expected == verdict(Literal(data))
+        patch.setattr(decoder, "WHOLE_BYTES", 0)
+        found_in_windows = verdict(Watched(data))
+    assert expected == found_in_windows
+
+
+def test_numbers_in_a_graph_are_skipped_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph with very many numbers in an attribute is visited without a look at each of them."""
+    numbers = onnx.helper.make_attribute("ints", [*range(100_000)])
+    texts = onnx.helper.make_attribute("strings", [b"LEAF"] * 100_000)
+    made = model()
+    made.graph.node.add(op_type="Trees").attribute.extend([numbers, texts])
+    looks: list[int] = []
+    skip = decoder.skip_field
+
+    def counted(data: bytes, position: int, tag: int, depth: int = 0) -> int:
+        looks.append(position)
+        return skip(data, position, tag, depth)
+
+    monkeypatch.setattr(decoder, "skip_field", counted)
+    assert len(found(made.SerializeToString())) == len(found(model().SerializeToString()))
+    assert len(looks) < 1000

@@ -130,8 +130,8 @@ class MessageDecoder:
 
     `tables` are those of the messages to make. `at_once` leaves nothing undecoded.
 
-    If there is `visit`, unknown fields are dropped, and it is called with the fields and the depth of each message that
-    the tables say is visited. These are not kept, so there may be any number of them.
+    If there is `visit`, unknown fields and long lists are dropped, and it is called with the fields and the depth of
+    each message that the tables say is visited. These are not kept, so there may be any number of them.
     """
 
     def __init__(
@@ -392,6 +392,8 @@ class MessageDecoder:
         if numbers is None:
             return start
         stop = start + numbers.source.nbytes
+        if self.visit:
+            return stop
         if isinstance(row, SourceRow):
             self.set_source(reading.values, row, numbers)
         elif undecoded := self.undecoded(reading, row, stop - start, 0):
@@ -400,20 +402,20 @@ class MessageDecoder:
             return start
         return stop
 
-    def run(self, reading: Reading, row: FieldRow, start: int, end: int) -> int:
+    def run(self, reading: Reading, row: FieldRow | None, start: int, end: int) -> int:
         """Leave or decode the adjacent elements of a list together, if they are many; the position after them.
 
         It is `start` if they are few, or the first one is wrong: then `look_from` says where another run may begin.
         """
         data, stop = reading.data, start
-        if data[start] in reading.table.runs and start >= reading.look_from:
-            if isinstance(row, (MessageRow, BytesRow)):
-                after = start + 2 + data[start + 1]
-                is_alone = data[start + 1] < 0x80 and after < end and data[after] != data[start]
-                stop = start if is_alone or self.at_once else self.run_of_payloads(reading, row, start, end)
-            else:
-                stop = self.run_of_numbers(reading, row, start, end)
-        if stop == start and row.name in reading.values.get("undecoded", ()):
+        listed = reading.table.runs.get(data[start]) if start >= reading.look_from else None
+        if isinstance(listed, (MessageRow, BytesRow)):
+            after = start + 2 + data[start + 1]
+            is_alone = data[start + 1] < 0x80 and after < end and data[after] != data[start]
+            stop = start if is_alone or self.at_once else self.run_of_payloads(reading, listed, start, end)
+        elif listed is not None:
+            stop = self.run_of_numbers(reading, listed, start, end)
+        if stop == start and row is not None and row.name in reading.values.get("undecoded", ()):
             self.decode_undecoded(reading.values, row.name)
         return stop
 
@@ -427,6 +429,9 @@ class MessageDecoder:
             return start
         if isinstance(row, MessageRow):
             reading.look_from = stop
+        if self.visit and stop <= end:
+            reading.look_from = stop
+            return stop
         undecoded = self.undecoded(reading, row, stop - start, largest_nbytes) if stop <= end else None
         if undecoded is None:
             return start
@@ -444,7 +449,8 @@ class MessageDecoder:
         stop = start
         if isinstance(row, SourceRow) or not self.at_once:
             stop = self.numbers_in_source(reading, reading.data[start], origin + start, origin + end) - origin
-        if stop == start and not isinstance(row, SourceRow) and row.name not in values.get("undecoded", ()):
+        is_decoded = not (self.visit or isinstance(row, SourceRow) or row.name in values.get("undecoded", ()))
+        if stop == start and is_decoded:
             numbers, nbytes = _numbers_of_run(reading.data, start, end, row)
             if numbers:
                 values.setdefault(row.name, []).extend(numbers)
@@ -474,12 +480,12 @@ class MessageDecoder:
                 start = position
                 tag, position = decode_prefix(data, start)
                 row = by_tag.get(tag)
+                if is_long and (stop := self.run(reading, row, start, end)) > start:
+                    position = stop
+                    continue
                 if row is None:
                     position = skip_field(data, position, tag, reading.depth)
                     self.add_unknown(reading, start, position)
-                    continue
-                if is_long and (stop := self.run(reading, row, start, end)) > start:
-                    position = stop
                     continue
                 if tag & 7 == _LEN:
                     size, begin = decode_prefix(data, position)

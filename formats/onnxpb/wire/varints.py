@@ -73,6 +73,9 @@ class WireType(IntEnum):
     I32 = 5
 
 
+_LEN = int(WireType.LEN)
+
+
 def encode_varint(value: int) -> bytes:
     """The varint of a non-negative integer below 2**64, or of a negative one as its 64-bit two's complement."""
     if 0 <= value < 0x80:
@@ -214,11 +217,13 @@ def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
     stop = 0
     try:
         while stop < len(data) and data[stop] not in ending:
-            tag, after = decode_prefix(data, stop)
-            if tag & 7 == WireType.LEN and 0 < tag >> 3 <= MAX_FIELD_NUMBER:  # nearly all, so without a call
-                size, after = decode_prefix(data, after)
+            tag, size, after = data[stop], data[stop + 1], stop + 2
+            if 8 <= tag < 0x80 and tag & 7 == _LEN:  # nearly all, so without a call for each
+                if size >= 0x80:
+                    size, after = decode_prefix(data, stop + 1)
                 after += size
             else:
+                tag, after = decode_prefix(data, stop)
                 after = skip_field(data, after, tag)
             if after > len(data):
                 break
