@@ -40,6 +40,7 @@ from formats.onnxpb.wire.varints import (
     decode_varint,
     end_of_run,
     end_of_whole_fields,
+    payloads,
     signed,
     skip_field,
     unpack_numbers,
@@ -234,7 +235,14 @@ class MessageDecoder:
         numbers = {tag: row for tag, row in table.runs.items() if not isinstance(row, (MessageRow, BytesRow))}
         while position < end:
             if window and window[0] in numbers:
-                stop = self.numbers_in_source(reading, window[0], position, end)
+                row = numbers[window[0]]
+                if self.at_once and not isinstance(row, SourceRow):
+                    window = self.source.read(position, min(WINDOW_BYTES, end - position))
+                    decoded, nbytes = _numbers_of_run(window, 0, len(window), row)
+                    reading.values.setdefault(row.name, []).extend(decoded)
+                    stop = position + nbytes
+                else:
+                    stop = self.numbers_in_source(reading, window[0], position, end)
                 if stop > position:
                     position, window = stop, window[stop - position :]
                     continue
@@ -412,7 +420,8 @@ class MessageDecoder:
         if isinstance(listed, (MessageRow, BytesRow)):
             after = start + 2 + data[start + 1]
             is_alone = data[start + 1] < 0x80 and after < end and data[after] != data[start]
-            stop = start if is_alone or self.at_once else self.run_of_payloads(reading, listed, start, end)
+            if not is_alone and not (self.at_once and isinstance(listed, MessageRow)):
+                stop = self.run_of_payloads(reading, listed, start, end)
         elif listed is not None:
             stop = self.run_of_numbers(reading, listed, start, end)
         if stop == start and row is not None and row.name in reading.values.get("undecoded", ()):
@@ -429,8 +438,10 @@ class MessageDecoder:
             return start
         if isinstance(row, MessageRow):
             reading.look_from = stop
-        if self.visit and stop <= end:
+        if stop <= end and (self.visit or self.at_once):
             reading.look_from = stop
+            if self.at_once:
+                reading.values.setdefault(row.name, []).extend(payloads(data[start:stop]))
             return stop
         undecoded = self.undecoded(reading, row, stop - start, largest_nbytes) if stop <= end else None
         if undecoded is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from formats.errors import FormatError, LimitError, TruncatedError, WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
     from formats.tensordata.sources.source import Source
 
@@ -210,6 +210,15 @@ def ends_of_fields(data: Buffer, position: int) -> list[int]:
         position = after + size
         ends.append(position)
     return ends
+
+
+def payloads(data: bytes) -> Iterator[bytes]:
+    """The payloads of all fields, which have a length each."""
+    position = 0
+    while position < len(data):
+        size, position = decode_prefix(data, decode_prefix(data, position)[1])
+        yield data[position : position + size]
+        position += size
 
 
 def end_of_whole_fields(data: Buffer, ending: Container[int] = ()) -> int:
