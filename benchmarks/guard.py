@@ -81,6 +81,7 @@ def beside(name: str, model: str, count: int) -> Guard:
 
 
 NODES, TENSORS, UNPACKED, WEIGHTS = "nodes-2000.onnx", "tensors-2000.onnx", "unpacked-200000.onnx", "float32-4.onnx"
+TREES = "trees-500000.onnx"  # which is not read in one piece
 GUARDS = (
     Guard("import", ("python", "-c", "import formats")),
     Guard("start-up", ("convert", "{model}", "{out}/m.rten")),
@@ -104,6 +105,10 @@ GUARDS = (
     work("tensors-diff", TENSORS, "diff", changed=True),
     work("weights-diff", WEIGHTS, "diff_weights", changed=True),
     work("unpacked-to-external", UNPACKED, "convert", path="m.onnx", external_data=True),
+    work("weights-inspect", "sparse-500.external", "look", verb="inspect"),
+    work("trees-resave", TREES, "resave"),
+    work("trees-to-onnxz", TREES, "convert", path="m.onnxz"),
+    work("trees-read", TREES, "read_lists"),
     work("forest-read", "forest-50000.onnx", "read_lists"),
     repeated("dynamo-read", "dynamo-2.onnx", "read_graph", 10),
     beside("neighbours", NODES, 100),
