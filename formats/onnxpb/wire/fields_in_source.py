@@ -166,7 +166,7 @@ class FieldsInSource:
         while position < end:
             tag = data[position]
             run = table.runs.get(tag) if has_runs else None
-            if isinstance(run, (IntegerRow, FixedWidthRow, SourceRow)):
+            if run is not None and isinstance(run, (IntegerRow, FixedWidthRow, SourceRow)):
                 start, position = position, _end_of_numbers(data, position, end, run)
                 has_runs = position - start >= RUN_BYTES
                 continue
