@@ -144,6 +144,9 @@ class FieldsInSource:
 
     def _check_range(self, start: int, stop: int) -> None:
         """Refuse elements in a range that is not known, as `check` does."""
+        if isinstance(self.source, Literal) and isinstance(self.source.data, bytes):  # which are not copied
+            self._check_fields(self.source.data, start, stop, self.tables[self.message], self.depth)
+            return
         while start < stop:
             data = self.source.read(start, min(CHECKED_BYTES, stop - start))
             nbytes = end_of_whole_fields(data)

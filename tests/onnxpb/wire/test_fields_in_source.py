@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from formats.onnxpb.wire.varints import encode_varint
 from formats.tensordata.sources import unpacked
 from formats.tensordata.sources.source import Literal
 from tests.onnxpb.protos import Watched, encoded
+from tests.onnxpb.wire.test_wire_forms import is_refused
 
 LISTS = ("floats", "ints", "strings")
 FLOAT, INT, STRING, PACKED_FLOATS, PACKED_INTS = 0x3D, 0x40, 0x4A, 0x3A, 0x42  # tags of these fields
@@ -149,15 +149,6 @@ def test_short_lists_after_long_ones(window: int | None, monkeypatch: pytest.Mon
         assert source.nbytes_read < 3 * len(data) + 2 * count * (1 << 12)
 
 
-def is_refused(read: Callable[[], object]) -> bool:
-    """Return whether what is read is damaged."""
-    try:
-        read()
-    except DecodeError:
-        return True
-    return False
-
-
 @settings(max_examples=150)
 @given(attribute_bytes, st.one_of(broken, st.binary(max_size=6), st.just(b"")), attribute_bytes, st.integers(0, 9))
 def test_lists_in_nodes_that_nobody_read_are_checked(before: bytes, damage: bytes, after: bytes, least: int) -> None:
@@ -192,6 +183,20 @@ def test_long_lists_are_checked_and_read_together(whole: int, tmp_path: Path, mo
     for attribute in load(tmp_path / "m.onnx").graph.node[0].attribute:
         assert lists[attribute.name] == getattr(attribute, attribute.name)
     assert len(looks) < 20_000  # what is left of a block at the end of a list is decoded one by one
+
+
+def test_a_large_element_in_memory_is_checked_where_it_is() -> None:
+    """A node that nobody read, with a large weight in memory, is checked without a copy of it."""
+    large = helper.make_tensor("w", onnx.TensorProto.FLOAT, [2_000_000], bytes(8_000_000), raw=True)
+    node = helper.make_node("Constant", [], ["c"], value=large)
+    graph = decode(Literal(onnx.GraphProto(node=[node]).SerializeToString()), Graph)
+    tracemalloc.start()
+    try:
+        graph.undecoded["node"].check()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
 
 
 TENSOR = b"=\0\0R[" + b"=\0\0\0\0" * 8  # after an unfinished field, bytes that look like the start of a tensor
